@@ -1,0 +1,34 @@
+//! The words of Tollgate as types: identities, times, events, entities, decisions, entries.
+//!
+//! Nothing here does I/O, reads a clock, or knows how a webhook, a machine file or a store looks.
+//! Everything is a value; the one function that changes an entity is [`entry::Entry::apply`].
+
+pub mod decision;
+pub mod delivery;
+pub mod entity;
+pub mod entry;
+pub mod event;
+pub mod json;
+pub mod name;
+pub mod order;
+pub mod query;
+pub mod snapshot;
+pub mod time;
+
+pub use decision::{Ambiguity, Attempt, Decision, Disposition, Judged};
+pub use delivery::{Admission, Admit, Delivery, Item, Kept};
+pub use entity::{
+    Answer, Body, Check, CheckReason, Entity, EntityKey, Flag, LadderBody, MachineState, Mode, Partition, Shard,
+};
+pub use entry::{
+    Cause, CheckChange, Entry, FieldChange, FlagChange, MachineRef, Move, Outcome, Reason, Recorded, Rule,
+};
+pub use event::{Claim, Event, EventDigest, EventId, Lsn, Pending, Position};
+pub use json::RawJson;
+pub use name::{FieldName, Kind, MachineName, SourceName, StateName};
+pub use order::{Order, OrderKey, TimeOf};
+pub use snapshot::Snapshot;
+pub use time::Timestamp;
+
+#[cfg(test)]
+mod tests;

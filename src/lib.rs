@@ -1,0 +1,5 @@
+//! Tollgate: a billing state engine.
+
+pub mod domain;
+pub mod machine;
+pub mod store;
