@@ -12,4 +12,7 @@ pub mod settle;
 pub use decide::{Context, Schedule, decide};
 pub use graph::{Machine, OnDivergence, OnGap, Place, Policies, StateSpec, TransitionSpec};
 pub use registry::Registry;
-pub use settle::{Asked, Reading, postpone, settle};
+pub use settle::{Asked, Reading, hold_back, postpone, settle};
+
+#[cfg(test)]
+mod ladder_tests;

@@ -8,7 +8,7 @@ use crate::domain::decision::Attempt;
 use crate::domain::{
     Answer, Cause, Check, CheckChange, CheckReason, Claim, Decision, Disposition, Entity, Entry, FieldChange, Flag,
     FlagChange, Judged, LadderBody, MachineName, Order, OrderKey, Outcome, Pending, Position, Reason, Rule, Snapshot,
-    StateName,
+    StateName, TimeOf, Timestamp,
 };
 
 use super::decide::{Context, about, changed, machines_of, stand_still};
@@ -95,6 +95,21 @@ pub fn postpone(
         entry.positions.clone_from(&check.positions);
         entry.reason = Some(reason.clone());
         entry.check = Some(CheckChange::Set(Check { due: context.now.plus(delay), tries, ..check.clone() }));
+        decision.entries.push(entry);
+    }
+    decision
+}
+
+/// What follows when a call is held back until then: nothing was tried, so no attempt is counted.
+#[must_use]
+pub fn hold_back(entity: &Entity, run: &[Pending], until: Timestamp, context: &Context) -> Decision {
+    let mut decision = Decision::default();
+    let wait = |pending: &Pending| Judged { position: pending.position, disposition: Disposition::Wait { at: until } };
+    decision.judged.extend(run.iter().map(wait));
+    if let Some(check) = entity.check.as_ref().filter(|check| run.is_empty() && check.due <= context.now) {
+        let mut entry = Entry::new(Outcome::Held, Rule::Unavailable, Cause::Check, context.now);
+        entry.positions.clone_from(&check.positions);
+        entry.check = Some(CheckChange::Set(Check { due: until, ..check.clone() }));
         decision.entries.push(entry);
     }
     decision
@@ -196,8 +211,7 @@ impl Settling<'_> {
             take(&mut entry, Outcome::Unchanged, answer, key);
             return (entry, unlike);
         }
-        let exact =
-            matches!(snapshot.key, OrderKey::Version(_) | OrderKey::Time { of: crate::domain::TimeOf::Object, .. });
+        let exact = matches!(snapshot.key, OrderKey::Version(_) | OrderKey::Time { of: TimeOf::Object, .. });
         if exact && order == Some(Order::Older) {
             entry.outcome = Outcome::Held;
             return (entry, Some(CheckReason::StaleRead));
