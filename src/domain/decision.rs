@@ -43,6 +43,11 @@ pub enum Disposition {
         /// The last reason.
         attempt: Attempt,
     },
+    /// It waits until then, and nothing was tried: a call that is held back is no attempt.
+    Wait {
+        /// When it is pending again.
+        at: Timestamp,
+    },
 }
 
 /// One try that came to nothing.

@@ -1,8 +1,18 @@
 //! Machines: declarative state machines, and the pure functions that judge facts by them.
 //!
-//! [`decide`] judges events by the ladder, [`settle`] judges what an upstream answered. Both are total: any
+//! [`decide`] judges events by the [`ladder`], [`settle`] judges what an upstream answered. Both are total: any
 //! entity, any event and any answer gets a decision. Neither reads a clock or does I/O.
 
+pub mod decide;
 mod graph;
+pub mod ladder;
+mod registry;
+pub mod settle;
 
+pub use decide::{Context, Schedule, decide};
 pub use graph::{Machine, OnDivergence, OnGap, Place, Policies, StateSpec, TransitionSpec};
+pub use registry::Registry;
+pub use settle::{Asked, Reading, hold_back, postpone, settle};
+
+#[cfg(test)]
+mod ladder_tests;
