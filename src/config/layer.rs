@@ -66,11 +66,6 @@ impl Layer {
         let nested = path.iter().rev().fold(value, |value, key| Value::from(Dict::from([(key.clone(), value)])));
         Self { origin, dict: nested.into_dict().unwrap_or_default() }
     }
-
-    /// The keys of the table at this key.
-    pub(super) fn keys_of(&self, key: &str) -> impl Iterator<Item = &str> {
-        self.dict.get(key).and_then(Value::as_dict).into_iter().flat_map(|dict| dict.keys().map(String::as_str))
-    }
 }
 
 impl Provider for Layer {

@@ -220,7 +220,26 @@ pub(super) fn check(config: &Config, origin: &dyn Fn(&[&str]) -> String) -> Vec<
     };
     retry(&engine.retry, &["engine", "retry"]);
     for (name, declared) in sources {
-        retry(&engine.retry.with(&declared.retry), &["sources", name.as_str(), "retry"]);
+        if declared.retry != RetryOverride::default() {
+            retry(&engine.retry.with(&declared.retry), &["sources", name.as_str(), "retry"]);
+        }
     }
+    problems.extend(replays(config, origin));
     problems
+}
+
+/// A request can be replayed for as long as its timestamp counts as fresh, on both sides of now: its id must be
+/// remembered for longer.
+fn replays(config: &Config, origin: &dyn Fn(&[&str]) -> String) -> Vec<Problem> {
+    let retention = config.store.seen_retention;
+    let problem = |(name, declared): (&SourceName, &Declared)| {
+        let tolerance = declared.spec.signature.tolerance_s?;
+        if retention.0.as_secs() > tolerance.saturating_mul(2) {
+            return None;
+        }
+        let path = ["sources", name.as_str(), "signature", "tolerance_s"];
+        let message = format!("twice {tolerance} s is not below `store.seen_retention`, {retention}; lower one, raise the other");
+        Some(Problem::new(&origin(&path), &path.join("."), &message))
+    };
+    config.sources.iter().filter_map(problem).collect()
 }

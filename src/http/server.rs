@@ -123,6 +123,12 @@ impl Server {
         self.address
     }
 
+    /// How many requests are being answered.
+    #[must_use]
+    pub fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::SeqCst)
+    }
+
     /// Resolves when the server ends although nobody told it to.
     pub async fn ended(&mut self) -> std::io::Error {
         match (&mut self.task).await {
@@ -140,7 +146,7 @@ impl Server {
         self.stopping.send_replace(true);
         self.handle.pause().await;
         let began = Instant::now();
-        while self.in_flight.load(Ordering::SeqCst) > 0 && began.elapsed() < self.stop_timeout {
+        while self.in_flight() > 0 && began.elapsed() < self.stop_timeout {
             tokio::time::sleep(STOP_POLL).await;
         }
         self.handle.stop(true).await;

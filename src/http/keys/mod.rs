@@ -195,7 +195,7 @@ pub fn first_start(data: &Path, now: Timestamp) -> Result<Option<PathBuf>, Error
 
 fn mint() -> Result<SecretString, std::io::Error> {
     let mut bytes = [0_u8; 32];
-    getrandom::fill(&mut bytes)?;
+    getrandom::fill(&mut bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
     Ok(SecretString::from(format!("tg_{}", hex::encode(bytes))))
 }
 
