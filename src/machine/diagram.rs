@@ -27,7 +27,7 @@ pub fn text(machine: &Machine) -> String {
         rows.push([vec![state.name.to_string()], vec![marks(state)], listed(&to), listed(&ahead)]);
     }
     table(&mut out, &rows);
-    happenings(&mut out, machine);
+    happenings(&mut out, machine, &places);
     policies(&mut out, machine.policies());
     meanings(&mut out, &places);
     out
@@ -111,18 +111,19 @@ fn marks(state: &StateSpec) -> String {
     if set.is_empty() { "-".to_owned() } else { set.join(" ") }
 }
 
-fn happenings(out: &mut String, machine: &Machine) {
-    let names: Vec<_> = machine.happenings().collect();
-    if names.is_empty() {
+fn happenings(out: &mut String, machine: &Machine, places: &Places<'_>) {
+    let events: Vec<_> = machine.happenings().collect();
+    if events.is_empty() {
         return;
     }
     let mut rows = vec![["happening", "takes"].map(|head| vec![head.to_owned()])];
-    for name in names {
-        let edges = machine
-            .happening(name)
-            .iter()
-            .filter_map(|(from, to)| Some(format!("{} -> {}", machine.state(*from)?.name, machine.state(*to)?.name)));
-        rows.push([vec![name.to_string()], edges.collect()]);
+    for event in events {
+        let taken = machine.happening(event);
+        let edges = places.iter().filter_map(|(to, state)| {
+            let from = names(places, |from| taken.contains(&(from, *to)));
+            (!from.is_empty()).then(|| format!("{} -> {}", from.join(", "), state.name))
+        });
+        rows.push([vec![event.to_string()], edges.collect()]);
     }
     out.push('\n');
     table(out, &rows);

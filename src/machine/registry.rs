@@ -60,7 +60,7 @@ impl Registry {
     /// are not looked at.
     ///
     /// # Errors
-    /// Every problem of every file.
+    /// Every problem of every file, file by file.
     pub fn load(dir: Option<&Path>) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let mut registry = Self::collect(shipped_files(), &mut problems);
@@ -68,6 +68,7 @@ impl Registry {
             let files = read_dir(dir, &mut problems);
             registry.0.extend(Self::collect(files, &mut problems).0);
         }
+        problems.sort();
         if problems.is_empty() { Ok(registry) } else { Err(problems) }
     }
 

@@ -107,12 +107,15 @@ fn check_states(states: &[DraftState], report: &mut Report<'_>) -> Places {
     places
 }
 
+/// The happening that takes an edge, if any, and the place of that.
+type Taken = (Option<StateName>, usize);
+
 /// The edges seen so far.
 struct Edges<'c> {
     machine: &'c MachineName,
     places: &'c Places,
-    /// By from and to: the events that take the edge, each with its place.
-    taken: BTreeMap<(StateName, StateName), Vec<(Option<StateName>, usize)>>,
+    /// By from and to.
+    taken: BTreeMap<(StateName, StateName), Vec<Taken>>,
     partial: bool,
 }
 

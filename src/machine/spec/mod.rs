@@ -1,5 +1,26 @@
 //! Machine files: TOML text becomes a checked machine, or the list of everything that is wrong with it.
 //!
+//! ```toml
+//! name = "shop/order"                    # the file's path below its directory, without .toml
+//! version = 1                            # raised with every change
+//! doc = "An order of the shop."
+//! states = [
+//!   { name = "placed", initial = true, doc = "Waits for payment." },   # initial: may be seen first
+//!   { name = "paid" },
+//!   { name = "shipped", terminal = true },                             # terminal: final
+//!   { name = "deleted", terminal = true, gone = true },                # gone: the upstream answers 404
+//! ]
+//! transitions = [
+//!   { from = ["placed"], to = "paid", event = "order.paid" },          # taken by that happening as well
+//!   { from = ["paid"], to = "shipped" },                               # taken when the state is observed
+//!   { from = ["placed", "paid"], to = "deleted" },
+//! ]
+//!
+//! [policies]                             # may be left out
+//! on_gap = "fetch"                       # or "accept"
+//! on_divergence = "flag"                 # or "accept"
+//! ```
+//!
 //! `read` takes the text apart by hand, so that one mistake does not hide the next; `check` holds the rules that
 //! concern more than one place. A mistake whose right name is clear is reported and then read as that name:
 //! what follows from it is not reported a second time.

@@ -206,7 +206,7 @@ impl Reader<'_, '_> {
             let name = self.required(&table, "name").and_then(|value| self.name("name", "state", value));
             let doc = self.doc(&table);
             let [initial, terminal, gone] = ["initial", "terminal", "gone"].map(|key| self.flag(&table, key));
-            if let Some(name) = name.map(state) {
+            if let Some(name) = name.as_ref().map(state) {
                 states.push(DraftState { name, doc, initial, terminal, gone });
             } else {
                 self.partial = true;
@@ -226,8 +226,8 @@ impl Reader<'_, '_> {
             let from = self.required(&table, "from").map(|value| self.from(value));
             let to = self.required(&table, "to").and_then(|value| self.text("to", value));
             let event = table.get("event").and_then(|value| self.name("event", "event", value));
-            if let (Some(from), Some(to)) = (from, to.map(state)) {
-                transitions.push(DraftTransition { from, to, event: event.map(|event| state(event).value) });
+            if let (Some(from), Some(to)) = (from, to.as_ref().map(state)) {
+                transitions.push(DraftTransition { from, to, event: event.map(|event| StateName::new(&event.value)) });
             } else {
                 self.partial = true;
             }
@@ -270,13 +270,11 @@ impl Reader<'_, '_> {
             return policies;
         };
         let table = self.table(Part::Policies, value.span().start, table, POLICY_KEYS);
-        match self.choice(&table, "on_gap", &["fetch", "accept"]) {
-            Some("accept") => policies.on_gap = OnGap::Accept,
-            Some(_) | None => {}
+        if self.choice(&table, "on_gap", &["fetch", "accept"]) == Some("accept") {
+            policies.on_gap = OnGap::Accept;
         }
-        match self.choice(&table, "on_divergence", &["flag", "accept"]) {
-            Some("accept") => policies.on_divergence = OnDivergence::Accept,
-            Some(_) | None => {}
+        if self.choice(&table, "on_divergence", &["flag", "accept"]) == Some("accept") {
+            policies.on_divergence = OnDivergence::Accept;
         }
         policies
     }
@@ -291,7 +289,7 @@ impl Reader<'_, '_> {
     }
 }
 
-fn state(text: Located<String>) -> Located<StateName> {
+fn state(text: &Located<String>) -> Located<StateName> {
     Located { value: StateName::new(&text.value), at: text.at }
 }
 

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::domain::StateName;
 use crate::machine::{OnDivergence, OnGap, Policies};
 
 const GOOD: &str = r#"name = "shop/order"
@@ -56,13 +57,23 @@ fn a_good_file_becomes_a_machine() {
     let edges: Vec<_> = machine
         .transitions()
         .iter()
-        .map(|t| (t.from.as_str(), t.to.as_str(), t.event.as_ref().map(|event| event.as_str())))
+        .map(|t| (t.from.as_str(), t.to.as_str(), t.event.as_ref().map(StateName::as_str)))
         .collect();
     let expected =
         [("new", "paid", Some("order.paid")), ("paid", "done", None), ("new", "gone", None), ("paid", "gone", None)];
     assert_eq!(edges, expected);
     assert_eq!(machine.policies(), Policies::default());
     assert_eq!(machine.sha256(), digest(GOOD));
+}
+
+#[test]
+fn the_example_of_the_module_is_good() {
+    let lines = include_str!("mod.rs").lines().skip_while(|line| *line != "//! ```toml").skip(1);
+    let example: Vec<_> = lines
+        .map_while(|line| line.strip_prefix("//! ").or(line.strip_prefix("//!")))
+        .take_while(|line| *line != "```")
+        .collect();
+    assert_eq!(problems(&example.join("\n")), "");
 }
 
 #[test]
@@ -221,9 +232,9 @@ fn states_are_checked() {
     );
     let empty = "name = \"shop/order\"\nversion = 1\nstates = []\ntransitions = []\n";
     assert_eq!(problems(empty), "order.toml:3:10: no state is declared: list at least one");
-    let many: String = (0..=STATES_MAX).map(|n| format!("{{ name = \"s{n}\" }}, ")).collect();
+    let many: Vec<_> = (0..=STATES_MAX).map(|n| format!("{{ name = \"s{n}\" }}")).collect();
     assert_eq!(
-        problems(&empty.replace("states = []", &format!("states = [{many}]"))),
+        problems(&empty.replace("states = []", &format!("states = [{}]", many.join(", ")))),
         "order.toml:3:10: 257 states are declared: at most 256 are allowed"
     );
 }
