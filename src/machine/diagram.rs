@@ -14,9 +14,9 @@ const LINE_WIDTH_MAX: usize = 110;
 #[must_use]
 pub fn text(machine: &Machine) -> String {
     let mut out = format!("{}, version {}\n", machine.name(), machine.version());
-    if !machine.doc().is_empty() {
+    for paragraph in machine.doc().split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
         out.push('\n');
-        prose(&mut out, "", machine.doc());
+        prose(&mut out, "", paragraph);
     }
     out.push('\n');
     let places = places(machine);
@@ -156,8 +156,7 @@ fn meanings(out: &mut String, places: &Places<'_>) {
 /// Writes prose after a head; what goes to further lines is indented by the head's width.
 fn prose(out: &mut String, head: &str, text: &str) {
     let indent = " ".repeat(width(head));
-    let lines = text.split("\n\n").flat_map(|paragraph| wrap(paragraph.split_whitespace(), LINE_WIDTH_MAX));
-    for (index, words) in lines.enumerate() {
+    for (index, words) in wrap(text.split_whitespace(), LINE_WIDTH_MAX).iter().enumerate() {
         line(out, format_args!("{}{words}", if index == 0 { head } else { &indent }));
     }
 }

@@ -64,4 +64,6 @@ fn digest(text: &str) -> [u8; 32] {
 }
 
 #[cfg(test)]
+mod laws;
+#[cfg(test)]
 mod tests;
