@@ -4,15 +4,18 @@
 //! entity, any event and any answer gets a decision. Neither reads a clock or does I/O.
 
 pub mod decide;
+pub mod diagram;
 mod graph;
 pub mod ladder;
 mod registry;
 pub mod settle;
+pub mod spec;
 
 pub use decide::{Context, Schedule, decide};
 pub use graph::{Machine, OnDivergence, OnGap, Place, Policies, StateSpec, TransitionSpec};
 pub use registry::Registry;
 pub use settle::{Asked, Reading, hold_back, postpone, settle};
+pub use spec::Problem;
 
 #[cfg(test)]
 mod ladder_tests;
