@@ -15,7 +15,7 @@ use tollgate::engine::settings::Settings;
 use tollgate::engine::turn::{Core, Next};
 use tollgate::engine::upstream::{Answered, Unanswered, Upstream};
 use tollgate::machine::{Registry, Schedule};
-use tollgate::source::{Request, Secrets, SigningSecret, Source, SourceSpec, shipped};
+use tollgate::source::{Request, SHIPPED, Secrets, SigningSecret, Source, SourceSpec};
 use tollgate::store::memory::MemoryStore;
 use tollgate::store::{Action, Command, Epoch, Store};
 
@@ -98,7 +98,7 @@ fn settings() -> Settings {
 impl Stage {
     async fn set(story: &Story) -> Self {
         let clock = ManualClock::new(Timestamp::parse_rfc3339(&story.start).unwrap());
-        let spec: SourceSpec = toml::from_str(shipped(&story.source).unwrap()).unwrap();
+        let spec: SourceSpec = toml::from_str(shipped(&story.source)).unwrap();
         let secrets = Secrets {
             signing: vec![SigningSecret::new(SECRET)],
             api_key: story.upstream.then(|| "sk_story".to_owned().into()),
@@ -162,11 +162,11 @@ impl Stage {
             let at = bytes.iter().rposition(|byte| *byte == b'}').unwrap();
             bytes.insert(at, b' ');
         }
-        if let Err(rejection) = source.verify(&headers, &bytes, now) {
-            self.text.refused(now, &rejection.to_string());
-            return;
-        }
-        let delivery = source.deliver(&headers, Bytes::from(bytes), now, 0);
+        let verified = match source.verify(&headers, &bytes, now) {
+            Ok(verified) => verified,
+            Err(rejection) => return self.text.refused(now, &rejection.to_string()),
+        };
+        let delivery = source.deliver(&verified, &headers, Bytes::from(bytes), now);
         let items = delivery.items.clone();
         let admissions = self.core.store.append(delivery).await.unwrap();
         for (item, admission) in items.iter().zip(&admissions) {
@@ -222,4 +222,9 @@ impl Stage {
         }
         self.text.finish()
     }
+}
+
+/// The file of a shipped source.
+fn shipped(name: &str) -> &'static str {
+    SHIPPED.iter().find(|(shipped, _)| *shipped == name).unwrap().1
 }

@@ -71,7 +71,8 @@ impl Text {
 
     pub(crate) fn decided(&mut self, recorded: &Recorded) {
         let entry = &recorded.entry;
-        let state = |state: &Option<tollgate::domain::StateName>| state.as_ref().map_or("-".to_owned(), ToString::to_string);
+        let state =
+            |state: &Option<tollgate::domain::StateName>| state.as_ref().map_or("-".to_owned(), ToString::to_string);
         let machine = entry.machine.as_ref().map_or("entity".to_owned(), |machine| machine.name.to_string());
         let what = if entry.is_move() {
             format!("{machine} {} -> {}", state(&entry.states.from), state(&entry.states.to))
@@ -131,13 +132,22 @@ impl Text {
                 None => "nothing".to_owned(),
             };
             let of = positions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-            self.detail(&format!("looks again at {} ({}, try {tries}, last answer {seen}, for {of})", clock(*due), reason.as_str()));
+            self.detail(&format!(
+                "looks again at {} ({}, try {tries}, last answer {seen}, for {of})",
+                clock(*due),
+                reason.as_str()
+            ));
         }
     }
 
     pub(crate) fn dead_letter(&mut self, letter: &DeadLetter) {
         let DeadLetter { position, event, received_at, body_sha256: _, attempts } = letter;
-        self.line(&format!("  dead letter {position}: {} {}, received {}", event.event_type, event.id, clock(*received_at)));
+        self.line(&format!(
+            "  dead letter {position}: {} {}, received {}",
+            event.event_type,
+            event.id,
+            clock(*received_at)
+        ));
         for attempt in attempts {
             self.detail(&format!("{} {}: {}", clock(attempt.at), attempt.reason.code(), attempt.reason));
         }
