@@ -2,4 +2,5 @@
 
 pub mod domain;
 pub mod machine;
+pub mod source;
 pub mod store;
