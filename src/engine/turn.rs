@@ -140,14 +140,7 @@ impl Core {
         }
     }
 
-    fn settle(
-        &self,
-        entity: &Entity,
-        run: &[Pending],
-        asked: Asked,
-        reading: &Reading,
-        context: &Context,
-    ) -> Decision {
+    fn settle(&self, entity: &Entity, run: &[Pending], asked: Asked, reading: &Reading, context: &Context) -> Decision {
         let settled = catch_unwind(AssertUnwindSafe(|| self.decider.settle(entity, run, asked, reading, context)));
         settled.unwrap_or_else(|panic| self.contain(entity, run, panic.as_ref(), context))
     }
