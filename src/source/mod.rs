@@ -47,7 +47,7 @@ use problem::Problems;
 use scheme::HEADER_LEN_MAX;
 use signature::Signature;
 use snapshot::AnswerPlan;
-pub use spec::SourceSpec;
+use spec::SourceSpec;
 
 /// A system that sends webhooks: its declaration, checked, with its secrets.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ use tollgate::engine::settings::Settings;
 use tollgate::engine::turn::{Core, Next};
 use tollgate::engine::upstream::{Answered, Unanswered, Upstream};
 use tollgate::machine::{Registry, Schedule};
-use tollgate::source::{Request, SHIPPED, Secrets, SigningSecret, Source, SourceSpec};
+use tollgate::source::{Request, SHIPPED, Secrets, SigningSecret, Source, spec::SourceSpec};
 use tollgate::store::memory::MemoryStore;
 use tollgate::store::{Action, Command, Epoch, Store};
 
