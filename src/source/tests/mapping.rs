@@ -54,8 +54,14 @@ fn what_names_no_tracked_entity_is_recorded() {
     check("customer.updated", r#"{"id":"cus_1"}"#);
     check("something.new", r#"{"id":"x_1","status":"odd"}"#);
     check("invoice.paid.twice", r#"{"id":"in_1","status":"paid"}"#);
-    let bare = deliver(&shipped("stripe"), "{}");
-    assert_eq!((fate(&bare).as_str(), &*bare.event.event_type), ("record", ""));
+    for body in ["{}", r#"{"id":"evt_1","type":null}"#, r#"{"id":"evt_1","data":{"object":{"id":"in_1"}}}"#] {
+        let bare = deliver(&shipped("stripe"), body);
+        assert_eq!((fate(&bare).as_str(), &*bare.event.event_type), ("record", ""), "{body}");
+    }
+    for data in ["", r#","data":null"#, r#","data":[]"#, r#","data":{}"#] {
+        let bare = deliver(&shipped("stripe"), &format!(r#"{{"id":"evt_1","type":"invoice.paid"{data}}}"#));
+        assert_eq!((fate(&bare).as_str(), &*bare.event.event_type), ("record", "invoice.paid"), "{data}");
+    }
 }
 
 #[test]

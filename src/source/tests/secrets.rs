@@ -41,6 +41,19 @@ fn secrets_that_cannot_be_right_are_refused_at_once() {
 }
 
 #[test]
+fn a_hexadecimal_secret_is_decoded_or_refused() {
+    let mut spec = shipped_spec("stripe");
+    spec.signature.key_decode = vec![spec::KeyDecode::Hex];
+    let digits = "dfb1eb5485895cfa84146406857104ab";
+    let [lower, upper] = [digits.to_owned(), digits.to_uppercase()].map(|text| compile(&spec, &[&text]));
+    assert_eq!(lower.sign(0, "", b"{}", NOW), upper.sign(0, "", b"{}", NOW));
+    let refusal = |text: &str| problems(&spec, &with_secrets(&[text]));
+    assert_eq!(refusal(&digits[1..]), "source `stripe`: secret 1: it is not hexadecimal");
+    assert_eq!(refusal(&digits.replace('d', "x")), "source `stripe`: secret 1: it is not hexadecimal");
+    assert!(refusal(&digits[2..]).contains("its key has 15 bytes, 16 to 512 are expected"));
+}
+
+#[test]
 fn lists_of_secrets_are_read_with_their_times() {
     let read = |text: &str| {
         let secrets = SigningSecret::from_variable(text)?;
