@@ -10,3 +10,4 @@
 
 mod layering;
 mod scenario;
+mod sources;
