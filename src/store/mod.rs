@@ -12,6 +12,10 @@
 //! - Retries and checks are part of what is durable.
 //! - A write error that leaves durability unknown ends the store: every later call answers [`Error::Stopped`].
 
+pub mod disk;
+pub mod journal;
+pub mod seen;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

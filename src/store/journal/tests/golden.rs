@@ -1,0 +1,1 @@
+//! A small journal as literal bytes.

@@ -1,0 +1,13 @@
+//! The one integration binary: stories, layers, and the running server.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may panic"
+)]
+
+mod layering;
+mod scenario;
+mod sources;
