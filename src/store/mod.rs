@@ -22,6 +22,8 @@ pub mod seen;
 mod applier;
 mod change;
 mod committer;
+#[cfg(test)]
+mod contract;
 mod core;
 mod door;
 mod gather;
