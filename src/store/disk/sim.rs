@@ -33,6 +33,7 @@ struct State {
     fail_sync: Option<u64>,
     /// A write fails when this many more have been done.
     fail_write: Option<u64>,
+    reads: u64,
     life: u64,
     locked: Arc<()>,
 }
@@ -111,6 +112,11 @@ impl SimDisk {
     /// The write after `n` more fails half-way, and so does every later one.
     pub(crate) fn fail_write_after(&self, n: Option<u64>) {
         self.state().fail_write = n;
+    }
+
+    /// How often something was read.
+    pub(crate) fn reads(&self) -> u64 {
+        self.state().reads
     }
 
     /// The content of a file.
@@ -292,6 +298,7 @@ impl File for SimFile {
 
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         self.with(|state, inode| {
+            state.reads += 1;
             let live = &state.inodes[&inode].live;
             let from = usize::try_from(at).unwrap().min(live.len());
             let n = buffer.len().min(live.len() - from);
