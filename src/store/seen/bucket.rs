@@ -11,6 +11,7 @@ use std::io;
 use std::sync::Arc;
 
 use crate::domain::{Lsn, Timestamp};
+use crate::store::disk::wide;
 
 use super::key::{SeenEntry, SeenKey};
 
@@ -18,7 +19,7 @@ pub(super) use file::{BucketFile, Pairs};
 pub(super) use write::Writer;
 
 /// The ending of bucket files.
-const ENDING: &str = ".seen";
+pub(super) const ENDING: &str = ".seen";
 
 /// The stretch of the journal that a bucket covers, and the times of its ids.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,7 +107,7 @@ impl Bucket {
     /// How many ids it has.
     pub(super) fn count(&self) -> u64 {
         match self {
-            Self::Memory(memory) => u64::try_from(memory.ids.len()).unwrap_or(u64::MAX),
+            Self::Memory(memory) => wide(memory.ids.len()),
             Self::File(file) => file.count(),
         }
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use sha2::{Digest, Sha256};
 
 use crate::domain::{EventId, Lsn, Position, SourceName};
+use crate::store::disk::wide;
 
 /// The bytes of a key and its entry in a bucket.
 pub(super) const PAIR_LEN: usize = 44;
@@ -27,7 +28,7 @@ impl SeenKey {
     pub fn of(source: &SourceName, id: &EventId) -> Self {
         let mut hash = Sha256::new();
         for part in [source.as_str(), id.as_str()] {
-            hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+            hash.update(wide(part.len()).to_be_bytes());
             hash.update(part.as_bytes());
         }
         let digest: [u8; 32] = hash.finalize().into();

@@ -52,7 +52,7 @@ fn assert_knows(seen: &mut Seen, ids: impl Iterator<Item = u64>) {
 }
 
 fn buckets_of(disk: &SimDisk) -> Vec<String> {
-    disk.names().into_iter().filter(|name| name.ends_with(".seen")).collect()
+    disk.names().into_iter().filter(|name| name.ends_with(bucket::ENDING)).collect()
 }
 
 #[test]
@@ -171,7 +171,7 @@ fn a_missing_or_garbled_bucket_is_a_gap_until_it_is_rebuilt() {
         if garble {
             let mut content = disk.content(&name);
             content[30] ^= 1;
-            disk.put(&name, content);
+            disk.put(&name, &content);
         } else {
             disk.remove(&name).unwrap();
         }
@@ -198,7 +198,9 @@ fn a_missing_or_garbled_bucket_is_a_gap_until_it_is_rebuilt() {
 fn everything_missing_is_replayed_from_the_start() {
     let disk = SimDisk::default();
     filled(&disk, 900, 300);
-    buckets_of(&disk).iter().for_each(|name| disk.remove(name).unwrap());
+    for name in buckets_of(&disk) {
+        disk.remove(&name).unwrap();
+    }
     assert_eq!(open(&disk, 900).1, Opened { gaps: vec![], replay_from: Lsn(1), garbled: vec![] });
 }
 
@@ -212,7 +214,7 @@ fn a_flipped_bit_never_gives_a_wrong_answer() {
         let mut damaged = content.clone();
         damaged[place] ^= 1 << (place % 8);
         let copy = SimDisk::default();
-        copy.put(&name, damaged);
+        copy.put(&name, &damaged);
         let (mut seen, opened) = open(&copy, 200);
         if opened.garbled.is_empty() {
             for n in 1..=210 {
@@ -269,7 +271,7 @@ fn without_space_ids_stay_in_memory_until_it_returns() {
     seen.seal(Lsn(401), at(401));
     seen.settle().unwrap();
     assert_eq!(open(&disk, 401).1.replay_from, Lsn(402));
-    assert!(disk.names().iter().all(|name| !name.ends_with(".tmp")));
+    assert!(disk.names().iter().all(|name| !name.ends_with(open::UNFINISHED)));
 }
 
 #[test]

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::domain::Lsn;
 use crate::store::Error;
-use crate::store::disk::{Disk, failed};
+use crate::store::disk::{Disk, failed, wide};
 use crate::store::journal::StoreId;
 
 use super::bucket::{Bucket, BucketFile, Memory, Pairs, Span, Trouble, Writer};
@@ -110,7 +110,7 @@ impl Work {
         let begin = |span, most| Writer::new(&*self.disk, unfinished, self.store_id, span, most);
         let writer = match &self.job {
             Job::Write(Memory { span, ids }) => {
-                let mut writer = begin(*span, u64::try_from(ids.len()).unwrap_or(u64::MAX)).map_err(stuck)?;
+                let mut writer = begin(*span, wide(ids.len())).map_err(stuck)?;
                 for (key, entry) in ids.iter() {
                     writer.push(key, entry).map_err(stuck)?;
                 }

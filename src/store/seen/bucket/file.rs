@@ -6,7 +6,7 @@ use std::sync::Arc;
 use fastbloom::BloomFilter;
 
 use crate::domain::{Lsn, Timestamp};
-use crate::store::disk::{Disk, File};
+use crate::store::disk::{Disk, File, wide};
 use crate::store::journal::StoreId;
 
 use super::super::key::{PAIR_LEN, SeenEntry, SeenKey, decode};
@@ -111,7 +111,7 @@ impl Header {
     }
 
     fn blocks(&self) -> u64 {
-        self.count.div_ceil(u64::try_from(PAIRS_A_BLOCK).unwrap_or(1))
+        self.count.div_ceil(wide(PAIRS_A_BLOCK))
     }
 
     /// The offset and the length of what stands behind the blocks.
@@ -128,7 +128,7 @@ fn take<const N: usize>(bytes: &[u8]) -> ([u8; N], &[u8]) {
 
 /// Where a block stands; the header is before the first.
 pub(super) fn block_offset(block: u64) -> u64 {
-    block.saturating_add(1).saturating_mul(u64::try_from(BLOCK_LEN).unwrap_or(u64::MAX))
+    block.saturating_add(1).saturating_mul(wide(BLOCK_LEN))
 }
 
 /// The checksum of a block: it is right only in its place in its file.
@@ -163,8 +163,7 @@ impl BucketFile {
             return Ok(Err("its header and its name differ".to_owned()));
         }
         let size = file.size()?;
-        let tail =
-            header.tail().filter(|(at, len)| at.checked_add(u64::try_from(*len).unwrap_or(u64::MAX)) == Some(size));
+        let tail = header.tail().filter(|(at, len)| at.checked_add(wide(*len)) == Some(size));
         let Some((at, len)) = tail else { return Ok(Err("its size is not what its header says".to_owned())) };
         let mut bytes = vec![0; len];
         file.read_at(&mut bytes, at)?;
@@ -196,7 +195,7 @@ impl BucketFile {
         }
         let after = self.firsts.partition_point(|first| first <= key);
         let Some(block) = after.checked_sub(1) else { return Ok(None) };
-        let block = u64::try_from(block).unwrap_or(u64::MAX);
+        let block = wide(block);
         let mut bytes = [0; BLOCK_LEN];
         self.file.read_at(&mut bytes, block_offset(block)).map_err(Trouble::Io)?;
         let pairs = self.check(block, &bytes).ok_or(Trouble::Garbled)?;
@@ -221,7 +220,7 @@ pub(super) fn filter(words: Vec<u64>) -> BloomFilter {
 
 impl Pairs {
     pub(in super::super) fn new(file: Arc<BucketFile>) -> Self {
-        let blocks = u64::try_from(file.firsts.len()).unwrap_or(u64::MAX);
+        let blocks = wide(file.firsts.len());
         Self { file, block: 0, blocks, ready: Vec::new() }
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fastbloom::BloomFilter;
 
-use crate::store::disk::{Disk, File};
+use crate::store::disk::{Disk, File, wide};
 use crate::store::journal::StoreId;
 
 use super::super::key::{SeenEntry, SeenKey, encode};
@@ -87,7 +87,7 @@ impl Writer {
         }
         tail.extend_from_slice(&crc32fast::hash(&tail).to_be_bytes());
         self.file.write_at(&tail, block_offset(self.written))?;
-        let words = u64::try_from(self.filter.as_slice().len()).unwrap_or(u64::MAX);
+        let words = wide(self.filter.as_slice().len());
         let header = Header { store_id: self.store_id, span: self.span, count: self.count, words };
         self.file.write_at(&header.encode(), 0)?;
         self.file.sync()?;
@@ -98,7 +98,7 @@ impl Writer {
     fn end_block(&mut self) {
         let begin = self.buffer.len() / BLOCK_LEN * BLOCK_LEN;
         self.buffer.resize(begin + BLOCK_LEN - 4, 0);
-        let block = self.written + u64::try_from(begin / BLOCK_LEN).unwrap_or(u64::MAX);
+        let block = self.written + wide(begin / BLOCK_LEN);
         let body = self.buffer.get(begin..).unwrap_or_default();
         let sum = block_sum(self.store_id, self.span.first, block, body);
         self.buffer.extend_from_slice(&sum.to_be_bytes());
@@ -107,7 +107,7 @@ impl Writer {
 
     fn flush(&mut self) -> io::Result<()> {
         self.file.write_at(&self.buffer, block_offset(self.written))?;
-        self.written += u64::try_from(self.buffer.len() / BLOCK_LEN).unwrap_or(u64::MAX);
+        self.written += wide(self.buffer.len() / BLOCK_LEN);
         self.buffer.clear();
         Ok(())
     }

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Step {
     /// New ids.
     Insert(u8),
@@ -141,7 +141,7 @@ impl World {
                 let mut content = self.disk.content(name);
                 let len = content.len();
                 content[if place % 2 == 0 { usize::from(place) % 4096 } else { len - 1 }] ^= 0x10;
-                self.disk.put(name, content);
+                self.disk.put(name, &content);
             }
         }
     }
