@@ -10,6 +10,7 @@
 mod environment;
 mod extract;
 mod layer;
+mod rules;
 mod secret;
 mod section;
 mod show;
@@ -152,7 +153,12 @@ fn layers(inputs: &Inputs) -> Result<Vec<Layer>, Vec<Problem>> {
         extract::root(&first).get("paths").and_then(|value| extract::section(&first, value, &["paths"]).ok());
     let own = folder.and_then(|paths| paths.sources()).map(|folder| in_folder(&folder, &mut problems));
     if problems.is_empty() {
-        Ok(default.into_iter().chain(shipped.into_iter().flatten()).chain(own.into_iter().flatten()).chain(strong).collect())
+        Ok(default
+            .into_iter()
+            .chain(shipped.into_iter().flatten())
+            .chain(own.into_iter().flatten())
+            .chain(strong)
+            .collect())
     } else {
         Err(problems)
     }
