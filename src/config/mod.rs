@@ -96,7 +96,7 @@ pub struct Problem {
     /// What is wrong, and what would be right.
     pub message: String,
     /// The row of the table of codes.
-    pub code: Code,
+    pub code: &'static Code,
 }
 
 /// Where the sections stand in the order of the default file.
@@ -152,7 +152,12 @@ fn layers(inputs: &Inputs) -> Result<Vec<Layer>, Vec<Problem>> {
         extract::root(&first).get("paths").and_then(|value| extract::section(&first, value, &["paths"]).ok());
     let own = folder.and_then(|paths| paths.sources()).map(|folder| in_folder(&folder, &mut problems));
     if problems.is_empty() {
-        Ok(default.into_iter().chain(shipped.into_iter().flatten()).chain(own.into_iter().flatten()).chain(strong).collect())
+        Ok(default
+            .into_iter()
+            .chain(shipped.into_iter().flatten())
+            .chain(own.into_iter().flatten())
+            .chain(strong)
+            .collect())
     } else {
         Err(problems)
     }
@@ -247,11 +252,11 @@ fn origin_of(merged: &Figment, root: &Dict, path: &[&str]) -> String {
 impl Problem {
     fn new(origin: &str, key: &str, message: &str) -> Self {
         let (origin, key) = (origin.to_owned(), key.to_owned());
-        Self { origin, key, message: message.to_owned(), code: code::CONFIG_INVALID }
+        Self { origin, key, message: message.to_owned(), code: &code::CONFIG_INVALID }
     }
 
     fn of_secret(origin: &str, key: &str, message: &str) -> Self {
-        Self { code: code::SECRET_INVALID, ..Self::new(origin, key, message) }
+        Self { code: &code::SECRET_INVALID, ..Self::new(origin, key, message) }
     }
 }
 

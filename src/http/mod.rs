@@ -22,6 +22,7 @@ mod routes;
 mod server;
 mod shared;
 mod transitions;
+mod unread;
 
 pub use openapi::document;
 pub use problem::Problem;
