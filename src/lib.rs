@@ -5,3 +5,11 @@ pub mod engine;
 pub mod machine;
 pub mod source;
 pub mod store;
+
+pub mod engine;
+
+pub mod http;
+
+pub mod code;
+pub mod config;
+pub mod telemetry;

@@ -332,6 +332,22 @@ impl Entry {
 }
 
 impl Outcome {
+    /// Every one of them, for readers that ask by word.
+    pub const ALL: [Self; 12] = [
+        Self::Created,
+        Self::Advanced,
+        Self::AdvancedGapProven,
+        Self::AdvancedGapAccepted,
+        Self::Reconciled,
+        Self::Unchanged,
+        Self::Noted,
+        Self::Stale,
+        Self::Refused,
+        Self::Held,
+        Self::Diverged,
+        Self::DeadLettered,
+    ];
+
     /// The word used in answers, logs and snapshots.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -353,6 +369,32 @@ impl Outcome {
 }
 
 impl Rule {
+    /// Every one of them, for readers that ask by word.
+    pub const ALL: [Self; 22] = [
+        Self::Noted,
+        Self::Hint,
+        Self::UnknownState,
+        Self::Created,
+        Self::Unknown,
+        Self::Unsure,
+        Self::Older,
+        Self::Same,
+        Self::Fields,
+        Self::Terminal,
+        Self::Advance,
+        Self::Tie,
+        Self::Backward,
+        Self::Gap,
+        Self::Unrelated,
+        Self::NoTarget,
+        Self::Check,
+        Self::NotFound,
+        Self::Unavailable,
+        Self::Invalid,
+        Self::Panic,
+        Self::Operator,
+    ];
+
     /// The word used in answers, logs and snapshots.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
