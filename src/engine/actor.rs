@@ -63,8 +63,7 @@ impl Handler<Wake> for EntityActor {
 
     fn handle(&mut self, _: Wake, _: &mut Self::Context) -> Self::Result {
         self.wakes += 1;
-        let (running, key, epoch, held) =
-            (Arc::clone(&self.running), self.key.clone(), self.epoch, self.held.take());
+        let (running, key, epoch, held) = (Arc::clone(&self.running), self.key.clone(), self.epoch, self.held.take());
         let work = AssertUnwindSafe(work(running, key, epoch, held)).catch_unwind();
         let done = work.into_actor(self).then(|result, actor, ctx| {
             let failed = result.is_err();

@@ -9,8 +9,7 @@ pub trait Decider: Send + Sync + 'static {
     fn decide(&self, entity: &Entity, run: &[Pending], context: &Context) -> Decision;
 
     /// Judges what the upstream answered for a run (empty for a check).
-    fn settle(&self, entity: &Entity, run: &[Pending], asked: Asked, reading: &Reading, context: &Context)
-    -> Decision;
+    fn settle(&self, entity: &Entity, run: &[Pending], asked: Asked, reading: &Reading, context: &Context) -> Decision;
 }
 
 /// The ladder over the loaded machines.
@@ -22,14 +21,7 @@ impl Decider for Ladder {
         machine::decide(&self.0, entity, run, context)
     }
 
-    fn settle(
-        &self,
-        entity: &Entity,
-        run: &[Pending],
-        asked: Asked,
-        reading: &Reading,
-        context: &Context,
-    ) -> Decision {
+    fn settle(&self, entity: &Entity, run: &[Pending], asked: Asked, reading: &Reading, context: &Context) -> Decision {
         machine::settle(&self.0, entity, run, asked, reading, context)
     }
 }

@@ -132,7 +132,7 @@ impl Metrics {
         self.actors.get()
     }
 
-    /// Everything in the Prometheus (OpenMetrics) text form, with the store's figures as they are now.
+    /// Everything in the text form that Prometheus reads, with the store's figures as they are now.
     #[must_use]
     pub fn render(&self, status: &Status) -> String {
         let gauge = |gauge: &Gauge, value: u64| gauge.set(i64::try_from(value).unwrap_or(i64::MAX));

@@ -164,8 +164,7 @@ fn read(source: &Source, key: &EntityKey, request: &Request, answered: Answered,
         status => return failed(format!("status {status}")),
     };
     let body_sha256 = Sha256::digest(&answered.body).into();
-    let fetched =
-        Fetched { url: request.url.clone(), status: answered.status, body: answered.body, sent_at };
+    let fetched = Fetched { url: request.url.clone(), status: answered.status, body: answered.body, sent_at };
     Fetch::Answered(reading, fetched, body_sha256)
 }
 

@@ -104,9 +104,10 @@ impl Core {
     async fn ask(&self, epoch: Epoch, entity: &mut Entity, rule: Rule) -> Result<(), store::Error> {
         let key = entity.key.clone();
         let asked_at = self.clock.now();
-        let run = match rule {
-            Rule::Check => Vec::new(),
-            _ => self.store.pending(Scope::Entity(&key), asked_at, self.settings.turn_events_max).await?,
+        let run = if rule == Rule::Check {
+            Vec::new()
+        } else {
+            self.store.pending(Scope::Entity(&key), asked_at, self.settings.turn_events_max).await?
         };
         let check = entity.check.as_ref().is_some_and(|check| check.due <= asked_at);
         let fetch = match self.sources.get(&key.source) {
@@ -139,14 +140,7 @@ impl Core {
         }
     }
 
-    fn settle(
-        &self,
-        entity: &Entity,
-        run: &[Pending],
-        asked: Asked,
-        reading: &Reading,
-        context: &Context,
-    ) -> Decision {
+    fn settle(&self, entity: &Entity, run: &[Pending], asked: Asked, reading: &Reading, context: &Context) -> Decision {
         let settled = catch_unwind(AssertUnwindSafe(|| self.decider.settle(entity, run, asked, reading, context)));
         settled.unwrap_or_else(|panic| self.contain(entity, run, panic.as_ref(), context))
     }
@@ -208,7 +202,8 @@ impl Core {
     }
 
     fn context(&self, key: &EntityKey, now: Timestamp) -> Context {
-        let asks = self.sources.get(&key.source).is_some_and(|source| source.asks_for(&key.kind));
+        let upstream = self.sources.get(&key.source).and_then(|source| source.upstream());
+        let asks = upstream.is_some_and(|upstream| upstream.request(key).is_some());
         Context {
             now,
             clock_skew: self.settings.clock_skew,

@@ -19,3 +19,5 @@ pub use spec::Problem;
 
 #[cfg(test)]
 mod ladder_tests;
+#[cfg(test)]
+mod settle_tests;

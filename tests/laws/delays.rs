@@ -89,6 +89,7 @@ fn live(registry: &Registry, machine: &Arc<Machine>, choices: &Choices) -> Resul
 #[test]
 fn delayed_and_repeated_deliveries_end_in_the_last_state_although_reads_lag_and_clocks_differ() {
     let registry = Registry::shipped();
+    #[expect(clippy::disallowed_methods, reason = "how many cases to run is told from outside")]
     let cases = std::env::var("TOLLGATE_LAW_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(5_000);
     for machine in registry.iter() {
         let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {

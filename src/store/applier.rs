@@ -1,0 +1,173 @@
+//! The applier: the one thread that writes the view. It takes what the committer made durable, fills the pending
+//! window again when it has drained, and, when there is nothing else to do, proves the view whole.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use super::Error;
+use super::core::{Core, Ending};
+use super::gather::{Gatherer, gather};
+use super::overlay::Batch;
+use super::view::Meta;
+use super::window::Bounds;
+use crate::domain::Lsn;
+
+/// About how many keys go to the view at once: sled's memory grows with the size of its batches.
+const BATCH_KEYS: usize = 200;
+
+/// How many records go to the view at once.
+const BATCH_RECORDS: usize = 10_000;
+
+/// How long a batch that is not full waits for more, so that writes of one entity are coalesced.
+const GATHER_FOR: Duration = Duration::from_millis(20);
+
+/// How many pairs of the view are walked at a time.
+const WALK_PAIRS: usize = 1000;
+
+/// How many records the window reads from the journal at a time.
+const REFILL_RECORDS: usize = 2000;
+
+/// The applier's own state.
+pub(super) struct Applier {
+    core: Arc<Core>,
+    /// What the view says of itself.
+    meta: Meta,
+    walked: bool,
+    /// Commits up to here may judge events beyond the window's cursor: they are of an earlier run.
+    judged_upto: Lsn,
+}
+
+/// What the applier does next.
+enum Task {
+    Apply(Batch, Lsn),
+    Refill,
+    Walk,
+    End,
+}
+
+impl Applier {
+    pub(super) fn new(core: Arc<Core>, meta: Meta, judged_upto: Lsn) -> Self {
+        Self { core, meta, walked: false, judged_upto }
+    }
+
+    /// What the view says of itself.
+    pub(super) fn meta(&self) -> Meta {
+        self.meta
+    }
+
+    /// Works until the store ends.
+    pub(super) fn run(mut self) -> Result<(), Error> {
+        loop {
+            match self.next() {
+                Task::Apply(batch, low_water) => self.apply(&batch, low_water)?,
+                Task::Refill => self.refill()?,
+                Task::Walk => self.walked = self.core.with_view(|view| view.walk(WALK_PAIRS))?,
+                Task::End => return Ok(()),
+            }
+        }
+    }
+
+    /// Writes everything that waits, before the store is open: in order if the view is complete, else as a whole.
+    pub(super) fn catch_up(&mut self) -> Result<(), Error> {
+        if !self.meta.complete {
+            return self.load(None);
+        }
+        // The window is not known yet, so the view keeps the low water that it has.
+        let low_water = self.meta.scan_from;
+        loop {
+            let batch = self.core.state().overlay.batch(BATCH_KEYS, BATCH_RECORDS);
+            if batch.is_empty() {
+                return Ok(());
+            }
+            self.apply(&batch, low_water)?;
+        }
+    }
+
+    /// Writes everything that waits in the order of keys, which is much faster and leaves the view incomplete on the
+    /// way. With `through`, it is complete up to there at the end.
+    pub(super) fn load(&mut self, through: Option<Lsn>) -> Result<(), Error> {
+        let batch = self.core.state().overlay.batch(usize::MAX, usize::MAX);
+        let mut writes: Vec<_> = batch.writes.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let mut meta = self.meta;
+        meta.counts += batch.counts;
+        while !writes.is_empty() {
+            let rest = writes.split_off(writes.len().min(BATCH_KEYS));
+            let part: BTreeMap<_, _> = writes.into_iter().collect();
+            self.core.with_view(|view| view.apply(&part, meta))?;
+            writes = rest;
+        }
+        if let Some(through) = through {
+            meta = Meta { complete: true, applied: through, ..meta };
+            self.core.with_view(|view| view.apply(&BTreeMap::new(), meta))?;
+        }
+        self.applied(meta, &batch);
+        Ok(())
+    }
+
+    fn next(&self) -> Task {
+        let mut state = self.core.state();
+        let mut gathered = false;
+        loop {
+            let failed = state.ending == Ending::Open && self.core.signals.check().is_err();
+            if failed || state.ending == Ending::Drop || (state.ending == Ending::Drain && state.overlay.is_empty()) {
+                return Task::End;
+            }
+            let ready = gathered || state.overlay.keys() >= BATCH_KEYS || state.ending == Ending::Drain;
+            if !state.overlay.is_empty() && ready {
+                return Task::Apply(state.overlay.batch(BATCH_KEYS, BATCH_RECORDS), state.window.low_water());
+            }
+            if state.window.wanted() > 0 {
+                return Task::Refill;
+            }
+            if state.overlay.is_empty() && !self.walked {
+                return Task::Walk;
+            }
+            if state.overlay.is_empty() {
+                state = self.core.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            } else {
+                // Woken early by more work it still waits only once: what came first must not starve.
+                state = self.core.work.wait_timeout(state, GATHER_FOR).unwrap_or_else(PoisonError::into_inner).0;
+                gathered = true;
+            }
+        }
+    }
+
+    fn apply(&mut self, batch: &Batch, low_water: Lsn) -> Result<(), Error> {
+        let mut meta = self.meta;
+        meta.applied = batch.through;
+        meta.scan_from = low_water.min(Lsn(batch.through.0 + 1));
+        meta.counts += batch.counts;
+        self.core.with_view(|view| view.apply(&batch.writes, meta))?;
+        self.applied(meta, batch);
+        Ok(())
+    }
+
+    /// The view shows a batch now.
+    fn applied(&mut self, meta: Meta, batch: &Batch) {
+        self.meta = meta;
+        let mut state = self.core.state();
+        state.overlay.forget(batch);
+        // Also in a load, where the view is not complete: it tells readers that what they read may have changed.
+        state.applied = state.applied.max(batch.through);
+        self.core.room.notify_all();
+    }
+
+    /// Reads on where the window's cursor stands.
+    fn refill(&self) -> Result<(), Error> {
+        let (from, wanted, synced) = {
+            let state = self.core.state();
+            let Some(from) = state.window.behind() else { return Ok(()) };
+            (from, state.window.wanted(), state.synced)
+        };
+        let bounds = Bounds { events: wanted, decoded: self.core.options.window_decoded };
+        let gatherer = Gatherer::new(self.core.shards, bounds, from);
+        let found = gather(self.core.reader.scan(from), gatherer, REFILL_RECORDS, synced, self.judged_upto)?;
+        let mut state = self.core.state();
+        let synced = state.synced;
+        let shards = state.window.refill(&found.arrivals, found.cursor, synced);
+        drop(state);
+        self.core.signals.ring(shards);
+        Ok(())
+    }
+}

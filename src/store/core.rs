@@ -1,0 +1,217 @@
+//! What the threads of the embedded store share: the state in memory, the journal's reader, the view, and how a
+//! question is answered from the three.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+
+use super::change::{self, Before, Change, Counts, Held, Value, Waiting};
+use super::journal::Reader;
+use super::keys::{self, Key};
+use super::layout::Layout;
+use super::overlay::Overlay;
+use super::recent::Recent;
+use super::records::Record;
+use super::signals::Signals;
+use super::view::View;
+use super::window::Window;
+use super::{Error, Options};
+use crate::domain::{Attempt, Disposition, EntityKey, Judged, Lsn, MachineName, Pending, Position};
+
+/// What the threads share.
+pub(super) struct Core {
+    pub(super) shards: u16,
+    pub(super) layout: Layout,
+    pub(super) options: Options,
+    pub(super) signals: Signals,
+    pub(super) state: Mutex<State>,
+    /// Rings when the applier has work.
+    pub(super) work: Condvar,
+    /// Rings when the overlay got smaller.
+    pub(super) room: Condvar,
+    pub(super) reader: Reader,
+    /// None once the store is closed.
+    pub(super) view: RwLock<Option<View>>,
+}
+
+/// What is known in memory, all of it durable.
+pub(super) struct State {
+    pub(super) window: Window,
+    pub(super) overlay: Overlay,
+    /// Entities used lately; none for one that is unknown.
+    pub(super) entities: Recent<EntityKey, Option<Arc<Held>>>,
+    pub(super) machines: BTreeMap<MachineName, (u32, [u8; 32])>,
+    pub(super) counts: Counts,
+    pub(super) synced: Lsn,
+    pub(super) applied: Lsn,
+    pub(super) ending: Ending,
+}
+
+/// Whether the applier goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ending {
+    /// It goes on.
+    Open,
+    /// It brings the view up to date, then ends.
+    Drain,
+    /// It ends at once.
+    Drop,
+}
+
+impl State {
+    /// Takes what a durable record changes.
+    pub(super) fn learn(&mut self, change: Change) {
+        if let Some(held) = &change.held {
+            self.entities.insert(held.entity.key.clone(), Some(Arc::clone(held)));
+        }
+        if let Some((machine, form)) = &change.machine {
+            self.machines.insert(machine.clone(), *form);
+        }
+        self.counts += change.counts;
+        self.overlay.add(change);
+    }
+}
+
+impl Core {
+    /// The state, locked. A panic elsewhere stops the store; what it left is still readable.
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Stops the store, wakes everybody, and answers the error.
+    pub(super) fn fail(&self, error: &Error) -> Error {
+        tracing::error!(error = %error, "the store stops");
+        self.stop(&error.to_string());
+        error.clone()
+    }
+
+    /// Stops the store and wakes everybody.
+    pub(super) fn stop(&self, reason: &str) {
+        self.signals.stop(reason);
+        // Under the lock, so that nobody stands between looking and waiting.
+        let state = self.state();
+        self.work.notify_all();
+        self.room.notify_all();
+        drop(state);
+    }
+
+    /// Asks the view. An error of it stops the store: from then on it cannot be trusted.
+    pub(super) fn with_view<T>(&self, ask: impl FnOnce(&View) -> Result<T, Error>) -> Result<T, Error> {
+        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        let closed = || Error::Stopped { reason: "it was closed".to_owned() };
+        let answer = ask(view.as_ref().ok_or_else(closed)?);
+        answer.map_err(|error| self.condemn(error))
+    }
+
+    /// The value of a key as of the last durable record.
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Arc<[u8]>>, Error> {
+        let newer = self.state().overlay.get(key);
+        match newer {
+            Some(value) => Ok(value),
+            None => Ok(self.with_view(|view| view.get(key))?.map(Arc::from)),
+        }
+    }
+
+    /// The first `limit` pairs of a range.
+    pub(super) fn range(&self, range: &Range<Key>, limit: usize) -> Result<Vec<(Key, Arc<[u8]>)>, Error> {
+        let mut found = Vec::new();
+        let mut rest = range.clone();
+        while found.len() < limit && rest.start < rest.end {
+            let want = limit - found.len();
+            // One look at each; a side that was cut says nothing about what lies behind its last key.
+            let newer = self.state().overlay.range(&rest, want);
+            let older = self.with_view(|view| view.range(&rest, want))?;
+            let cut = |last: Option<&Key>, len: usize| last.filter(|_| len == want).cloned();
+            let ends = [cut(newer.last().map(|(k, _)| k), newer.len()), cut(older.last().map(|(k, _)| k), older.len())];
+            let end = ends.into_iter().flatten().min();
+            let mut merged: BTreeMap<Key, Value> =
+                older.into_iter().map(|(key, value)| (key, Some(Arc::from(value)))).collect();
+            merged.extend(newer);
+            let known = merged.into_iter().filter(|(key, _)| end.as_ref().is_none_or(|end| key <= end));
+            found.extend(known.filter_map(|(key, value)| value.map(|value| (key, value))).take(want));
+            match end {
+                Some(mut last) => {
+                    last.push(0);
+                    rest.start = last;
+                }
+                None => break,
+            }
+        }
+        Ok(found)
+    }
+
+    /// The entity, if memory knows of it; the inner option is none if it is unknown to the store.
+    pub(super) fn held_at_hand(&self, entity: &EntityKey) -> Option<Option<Arc<Held>>> {
+        self.state().entities.get(entity)
+    }
+
+    /// The entity as of the last durable commit.
+    pub(super) fn held(&self, entity: &EntityKey) -> Result<Option<Arc<Held>>, Error> {
+        let key = keys::entity(entity);
+        let (newer, applied) = {
+            let mut state = self.state();
+            if let Some(held) = state.entities.get(entity) {
+                return Ok(held);
+            }
+            (state.overlay.get(&key), state.applied)
+        };
+        let value = match newer {
+            Some(value) => value,
+            None => self.with_view(|view| view.get(&key))?.map(Arc::from),
+        };
+        let held: Option<Arc<Held>> = value.map(|value| change::decode(&key, &value)).transpose()?.map(Arc::new);
+        let mut state = self.state();
+        // What was read is still the newest only if nothing was applied meanwhile and nothing newer waits.
+        if state.applied == applied && state.overlay.get(&key).is_none() && state.entities.get(entity).is_none() {
+            state.entities.insert(entity.clone(), held.clone());
+        }
+        Ok(held)
+    }
+
+    /// How an event of an entity stands; none if it does not wait for a decision.
+    pub(super) fn before(&self, entity: &EntityKey, judged: &Judged) -> Result<Option<Before>, Error> {
+        let slot = self.state().window.slot(entity.shard(self.shards), entity, judged.position).cloned();
+        match slot {
+            Some(slot) if slot.replay => Ok(Some(Before::Fresh { attempts: self.attempts_of(judged)? })),
+            Some(_) => Ok(Some(Before::Fresh { attempts: Vec::new() })),
+            None => Ok(self.waiting(entity, judged.position)?.map(Before::Waiting)),
+        }
+    }
+
+    /// The tries of a fresh event before this judgement: a replay has some. Not read where nobody needs them.
+    pub(super) fn attempts_of(&self, judged: &Judged) -> Result<Vec<Attempt>, Error> {
+        match judged.disposition {
+            Disposition::Done => Ok(Vec::new()),
+            Disposition::Retry { .. } | Disposition::Wait { .. } | Disposition::Dead { .. } => Ok(self.event(judged.position)?.attempts),
+        }
+    }
+
+    /// The event that waits for a retry at a position.
+    pub(super) fn waiting(&self, entity: &EntityKey, position: Position) -> Result<Option<Waiting>, Error> {
+        if self.state().counts.retries == 0 {
+            return Ok(None);
+        }
+        let key = keys::retry(entity, position);
+        self.get(&key)?.map(|value| change::decode(&key, &value)).transpose()
+    }
+
+    /// The record at an LSN; none beyond the end.
+    pub(super) fn record(&self, lsn: Lsn) -> Result<Option<Record>, Error> {
+        self.reader.read(lsn)?.map(|bytes| Record::decode(lsn, bytes)).transpose()
+    }
+
+    /// The event at a position, from the journal.
+    pub(super) fn event(&self, position: Position) -> Result<Pending, Error> {
+        let pending = self.record(position.lsn)?.and_then(|record| record.pending(position));
+        pending.ok_or_else(|| super::records::corrupt(position.lsn, format!("no event stands at {position}")))
+    }
+
+    /// Stops the store for an error of the view, and leaves a note that it must be built anew.
+    fn condemn(&self, error: Error) -> Error {
+        if !matches!(error, Error::Corrupt { .. } | Error::Io { .. }) {
+            return error;
+        }
+        self.layout.condemn_view(&error.to_string());
+        self.fail(&error)
+    }
+}

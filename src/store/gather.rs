@@ -1,0 +1,100 @@
+//! Reading from the journal which events wait for their first decision.
+
+use std::collections::BTreeMap;
+
+use super::Error;
+use super::records::{Kind, Record};
+use super::window::{Arrival, Bounds};
+use crate::domain::{Lsn, Pending, Position};
+
+/// What was gathered: everything undecided before the cursor.
+#[derive(Default)]
+pub(super) struct Gathered {
+    pub(super) arrivals: Vec<Arrival>,
+    /// Reading goes on here.
+    pub(super) cursor: Lsn,
+}
+
+/// Undecided events, as records are met in order.
+pub(super) struct Gatherer {
+    shards: u16,
+    /// How many events may be held; beyond them no record is taken.
+    bounds: Bounds,
+    waiting: BTreeMap<Position, Arrival>,
+    cursor: Lsn,
+    full: bool,
+}
+
+impl Gatherer {
+    /// Nothing yet; records before `from` have been read elsewhere.
+    pub(super) fn new(shards: u16, bounds: Bounds, from: Lsn) -> Self {
+        Self { shards, bounds, waiting: BTreeMap::new(), cursor: from, full: false }
+    }
+
+    /// Whether no further event is taken.
+    pub(super) fn is_full(&self) -> bool {
+        self.full
+    }
+
+    /// Takes the events of a record, or those away that it judges.
+    pub(super) fn take(&mut self, lsn: Lsn, record: &Record) {
+        if let Record::Commit(commit) = record {
+            for judged in &commit.judged {
+                self.waiting.remove(&judged.position);
+            }
+        }
+        let arrivals = arrivals_of(lsn, record, self.shards);
+        let too_many = self.waiting.len() + arrivals.len() > self.bounds.events;
+        // A record that is larger than all the room still enters an empty window.
+        self.full |= too_many && !arrivals.is_empty() && !self.waiting.is_empty();
+        if self.full {
+            return;
+        }
+        self.cursor = Lsn(lsn.0 + 1);
+        for mut arrival in arrivals {
+            arrival.slot.decoded = arrival.slot.decoded.filter(|_| self.waiting.len() < self.bounds.decoded);
+            self.waiting.insert(arrival.slot.position, arrival);
+        }
+    }
+
+    /// What waits.
+    pub(super) fn finish(self) -> Gathered {
+        Gathered { arrivals: self.waiting.into_values().collect(), cursor: self.cursor }
+    }
+}
+
+/// Reads up to `records` records for undecided events, at most about `events` of them, and on as far as `judged_upto`
+/// for the commits that judge them.
+pub(super) fn gather(
+    scan: impl Iterator<Item = Result<(Lsn, Vec<u8>), Error>>,
+    mut gatherer: Gatherer,
+    records: usize,
+    synced: Lsn,
+    judged_upto: Lsn,
+) -> Result<Gathered, Error> {
+    for (read, frame) in scan.enumerate() {
+        let (lsn, bytes) = frame?;
+        let enough = read >= records || gatherer.is_full();
+        if lsn > synced || (enough && lsn > judged_upto) {
+            break;
+        }
+        // Once full, only what was judged is of interest.
+        if !gatherer.is_full() || Kind::of(lsn, &bytes)? == Kind::Commit {
+            gatherer.take(lsn, &Record::decode(lsn, bytes)?);
+        }
+    }
+    Ok(gatherer.finish())
+}
+
+/// The events of a record that join a queue.
+pub(super) fn arrivals_of(lsn: Lsn, record: &Record, shards: u16) -> Vec<Arrival> {
+    let queued = match record {
+        Record::Delivery(delivery) => {
+            let queued = delivery.items(lsn).filter(|(_, item)| item.queued_for().is_some());
+            queued.map(|(position, item)| delivery.pending(position, item)).collect()
+        }
+        Record::Command(_) => record.pending(Position { lsn, item: 0 }).into_iter().collect(),
+        Record::Commit(_) => Vec::new(),
+    };
+    queued.into_iter().filter_map(|pending: Pending| Arrival::of(shards, pending)).collect()
+}

@@ -1,0 +1,82 @@
+//! How waiting callers learn of news: events that arrived, records that became durable, and the end of the store.
+
+use std::sync::OnceLock;
+
+use tokio::sync::{Notify, watch};
+
+use super::{Epoch, Error};
+use crate::domain::{EntityKey, Lsn, Shard};
+
+/// The bells of a store.
+pub(super) struct Signals {
+    arrivals: Vec<Notify>,
+    synced: watch::Sender<Lsn>,
+    stopped: OnceLock<String>,
+}
+
+impl Signals {
+    /// Bells for so many shards; `synced` is the last durable LSN.
+    pub(super) fn new(shards: u16, synced: Lsn) -> Self {
+        let arrivals = (0..shards).map(|_| Notify::new()).collect();
+        Self { arrivals, synced: watch::Sender::new(synced), stopped: OnceLock::new() }
+    }
+
+    /// An error if the store has stopped.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.stopped.get().map_or(Ok(()), |reason| Err(Error::Stopped { reason: reason.clone() }))
+    }
+
+    /// Ends the store: everybody who waits, now or later, learns why. The first reason stays.
+    pub(super) fn stop(&self, reason: &str) {
+        // A second reason is dropped on purpose: what came first is what happened.
+        drop(self.stopped.set(reason.to_owned()));
+        self.synced.send_modify(|_| {});
+        self.arrivals.iter().for_each(Notify::notify_waiters);
+    }
+
+    /// Records up to `lsn` are durable.
+    pub(super) fn synced(&self, lsn: Lsn) {
+        self.synced.send_replace(lsn);
+    }
+
+    /// Waits until a record beyond `lsn` is durable.
+    pub(super) async fn synced_beyond(&self, lsn: Lsn) -> Result<Lsn, Error> {
+        let mut synced = self.synced.subscribe();
+        // The sender lives as long as `self`, so the wait ends by news only.
+        let news = synced.wait_for(|synced| self.stopped.get().is_some() || *synced > lsn).await.map(|synced| *synced);
+        self.check()?;
+        news.map_err(|_| Error::Stopped { reason: "it was dropped".to_owned() })
+    }
+
+    /// Something changed in these shards.
+    pub(super) fn ring(&self, shards: impl IntoIterator<Item = Shard>) {
+        for shard in shards {
+            self.arrivals.get(usize::from(shard.0)).into_iter().for_each(Notify::notify_waiters);
+        }
+    }
+
+    /// Waits until `take` finds entities. It is given the epoch in which the wait began and answers the current one:
+    /// a wait that outlives its owner ends, so that it takes nothing from the next.
+    pub(super) async fn arrivals(
+        &self,
+        shard: Shard,
+        mut take: impl FnMut(Option<Epoch>) -> (Epoch, Vec<EntityKey>),
+    ) -> Result<Vec<EntityKey>, Error> {
+        let bell = self.arrivals.get(usize::from(shard.0)).ok_or(Error::Fenced { shard })?;
+        let mut began = None;
+        loop {
+            let mut rung = std::pin::pin!(bell.notified());
+            rung.as_mut().enable();
+            self.check()?;
+            let (epoch, found) = take(began);
+            if began.is_some_and(|began| began != epoch) {
+                return Err(Error::Fenced { shard });
+            }
+            if !found.is_empty() {
+                return Ok(found);
+            }
+            began = Some(epoch);
+            rung.await;
+        }
+    }
+}

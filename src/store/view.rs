@@ -1,0 +1,299 @@
+//! The view: what the journal implies, kept by sled so that readers need not fold it. The only file that names sled.
+//!
+//! sled is fast and not to be trusted with facts: it does not sync, a flipped bit can take an older page for the
+//! newest without a word, and some damage makes it panic. So the view holds nothing that the journal does not;
+//! every call is fenced against panics; and the sum of the hashes of all pairs is kept with each batch, so that a
+//! walk over the tree proves it whole.
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, Range};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::Error;
+use super::change::{self, Counts, Value};
+use super::keys::{self, Key, Table};
+use crate::domain::Lsn;
+
+/// The largest value under one key. A leaf of sled's tree has up to 17 of them, and a leaf over 128 KiB would become
+/// a file of its own that is never synced.
+const PART_LEN_MAX: usize = 4096;
+
+/// How often sled writes out what it holds in memory; without it sled collects no garbage.
+const FLUSH_EVERY_MS: u64 = 500;
+
+/// What a view is, and up to where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Meta {
+    pub(super) store_id: [u8; 16],
+    /// Everything up to here is in it.
+    pub(super) applied: Lsn,
+    /// From here on the journal holds events that may be undecided.
+    pub(super) scan_from: Lsn,
+    pub(super) counts: Counts,
+    /// Whether it was built to the end.
+    pub(super) complete: bool,
+    /// How many pairs the tree has besides this one.
+    pub(super) pairs: u64,
+    /// The sum of their hashes.
+    pub(super) sum: u64,
+}
+
+/// The open view.
+pub(super) struct View {
+    path: PathBuf,
+    tree: sled::Db,
+    tally: Mutex<Tally>,
+    broken: OnceLock<Error>,
+}
+
+/// The pairs that should be there, and a walk that counts those that are.
+struct Tally {
+    meta: Meta,
+    walk: Walk,
+}
+
+/// A walk over the tree while it changes: `pairs` and `sum` are of the pairs below `upto`.
+#[derive(Default)]
+struct Walk {
+    upto: Key,
+    pairs: u64,
+    sum: u64,
+    done: bool,
+}
+
+impl View {
+    /// Opens or creates. A view without a [`Meta`] that is whole is an error: it cannot be used.
+    pub(super) fn open(path: &Path, cache_bytes: u64, fresh: Meta) -> Result<Self, Error> {
+        let config = sled::Config::new().path(path).cache_capacity(cache_bytes).flush_every_ms(Some(FLUSH_EVERY_MS));
+        let tree = fenced(path, || config.open())?;
+        let view = Self {
+            path: path.to_owned(),
+            tree,
+            tally: Mutex::new(Tally { meta: fresh, walk: Walk::default() }),
+            broken: OnceLock::new(),
+        };
+        match view.raw(&keys::meta())? {
+            Some(bytes) => view.tally().meta = view.read_meta(&bytes)?,
+            None if view.call(|tree| Ok(tree.is_empty()))? => {}
+            None => return Err(view.damaged("it says not what it is".to_owned())),
+        }
+        Ok(view)
+    }
+
+    /// What it is, and up to where.
+    pub(super) fn meta(&self) -> Meta {
+        self.tally().meta
+    }
+
+    /// The value of a key.
+    pub(super) fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.raw(key)?.map_or(Ok(None), |raw| self.whole(key, raw))
+    }
+
+    /// The first `limit` pairs of a range.
+    pub(super) fn range(&self, range: &Range<Key>, limit: usize) -> Result<Vec<(Key, Vec<u8>)>, Error> {
+        let pairs = self.call(|tree| {
+            let pairs = tree.range(range.start.as_slice()..range.end.as_slice()).take(limit);
+            pairs.map(|pair| pair.map(|(key, raw)| (key.to_vec(), raw.to_vec()))).collect::<sled::Result<Vec<_>>>()
+        })?;
+        let whole = |(key, raw): (Key, Vec<u8>)| Ok(self.whole(&key, raw)?.map(|value| (key, value)));
+        pairs.into_iter().filter_map(|pair| whole(pair).transpose()).collect()
+    }
+
+    /// Writes all or nothing, with `meta` beside it (whose pairs and sum are reckoned here).
+    pub(super) fn apply(&self, writes: &BTreeMap<Key, Value>, meta: Meta) -> Result<(), Error> {
+        let mut raw = BTreeMap::new();
+        for (key, value) in writes {
+            self.spread(key, value.as_deref(), &mut raw)?;
+        }
+        let mut tally = self.tally();
+        let (mut pairs, mut sum) = (tally.meta.pairs, tally.meta.sum);
+        let mut batch = sled::Batch::default();
+        for (key, (before, after)) in raw {
+            let (old, new) = (hash(&key, before.as_deref()), hash(&key, after.as_deref()));
+            let step = i64::from(after.is_some()) - i64::from(before.is_some());
+            pairs = pairs.wrapping_add_signed(step);
+            sum = sum.wrapping_sub(old).wrapping_add(new);
+            if key < tally.walk.upto {
+                tally.walk.pairs = tally.walk.pairs.wrapping_add_signed(step);
+                tally.walk.sum = tally.walk.sum.wrapping_sub(old).wrapping_add(new);
+            }
+            match after {
+                Some(after) => batch.insert(key, after),
+                None => batch.remove(key),
+            }
+        }
+        tally.meta = Meta { pairs, sum, ..meta };
+        batch.insert(keys::meta(), meta_bytes(&tally.meta)?);
+        self.call(|tree| tree.apply_batch(batch))
+    }
+
+    /// Goes on with the walk that proves the tree whole, by about `limit` pairs; answers whether it is done.
+    pub(super) fn walk(&self, limit: usize) -> Result<bool, Error> {
+        let mut tally = self.tally();
+        if tally.walk.done {
+            return Ok(true);
+        }
+        let from = tally.walk.upto.clone();
+        let pairs = self.call(|tree| {
+            let found = tree.range::<&[u8], _>((Bound::Included(from.as_slice()), Bound::Unbounded)).take(limit);
+            found.collect::<sled::Result<Vec<_>>>()
+        })?;
+        let meta_key = keys::meta();
+        for (key, raw) in pairs.iter().filter(|(key, _)| *key != meta_key) {
+            tally.walk.pairs += 1;
+            tally.walk.sum = tally.walk.sum.wrapping_add(hash(key, Some(raw)));
+        }
+        if let Some((last, _)) = pairs.last().filter(|_| pairs.len() == limit) {
+            tally.walk.upto = last.to_vec();
+            tally.walk.upto.push(0);
+            return Ok(false);
+        }
+        let (found, meant) = ((tally.walk.pairs, tally.walk.sum), (tally.meta.pairs, tally.meta.sum));
+        if found != meant {
+            drop(tally);
+            let detail = format!("its {} pairs are not the {} that were written", found.0, meant.0);
+            return Err(self.damaged(detail));
+        }
+        tally.walk.done = true;
+        // Nothing is below it any more, so writes leave the walk alone.
+        tally.walk.upto.clear();
+        Ok(true)
+    }
+
+    /// Writes out what sled holds in memory.
+    pub(super) fn flush(&self) -> Result<(), Error> {
+        self.call(|tree| tree.flush().map(drop))
+    }
+
+    /// Closes; a panic of sled on the way is of no interest any more.
+    pub(super) fn close(self) {
+        let tree = self.tree;
+        drop(catch_unwind(AssertUnwindSafe(move || drop(tree))));
+    }
+
+    /// What the tree is made of for one value: itself, or its parts and their number.
+    fn spread(&self, key: &Key, value: Option<&[u8]>, out: &mut BTreeMap<Key, Step>) -> Result<(), Error> {
+        // Keys of old commits are written once and never again: no need to look.
+        let before = if key.first() == Some(&Table::Commits.code()) { None } else { self.raw(key)? };
+        let old_parts = before.as_deref().map_or(0, parts_of);
+        let small = value.filter(|value| value.len() <= PART_LEN_MAX);
+        let chunks: Vec<&[u8]> = value.filter(|_| small.is_none()).map_or(Vec::new(), |v| v.chunks(PART_LEN_MAX).collect());
+        let new_parts = u16::try_from(chunks.len())
+            .map_err(|_| Error::TooLarge { bytes: value.map_or(0, <[u8]>::len), limit: usize::from(u16::MAX) * PART_LEN_MAX })?;
+        for part in 0..old_parts.max(new_parts) {
+            let part_key = keys::part(key, part);
+            let old = if part < old_parts { self.raw(&part_key)? } else { None };
+            out.insert(part_key, (old, chunks.get(usize::from(part)).map(|chunk| chunk.to_vec())));
+        }
+        let after = value.map(|value| match small {
+            Some(small) => [&[0_u8], small].concat(),
+            None => [&[1_u8][..], &new_parts.to_be_bytes(), &crc32fast::hash(value).to_be_bytes()].concat(),
+        });
+        out.insert(key.clone(), (before, after));
+        Ok(())
+    }
+
+    /// The value that a raw one stands for; none if it was deleted meanwhile.
+    fn whole(&self, key: &[u8], mut raw: Vec<u8>) -> Result<Option<Vec<u8>>, Error> {
+        loop {
+            match raw.as_slice() {
+                [0, value @ ..] => return Ok(Some(value.to_vec())),
+                [1, high, low, crc @ ..] => {
+                    let mut value = Vec::new();
+                    for part in 0..u16::from_be_bytes([*high, *low]) {
+                        value.extend(self.raw(&keys::part(key, part))?.unwrap_or_default());
+                    }
+                    if crc32fast::hash(&value).to_be_bytes() == crc {
+                        return Ok(Some(value));
+                    }
+                }
+                _ => return Err(self.damaged(format!("the value of {} is of no known form", hex::encode(key)))),
+            }
+            // The parts are of another value: either it was replaced between two reads, or this is damage.
+            match self.raw(key)? {
+                None => return Ok(None),
+                Some(now) if now == raw => {
+                    return Err(self.damaged(format!("the parts of the value of {} do not fit", hex::encode(key))));
+                }
+                Some(now) => raw = now,
+            }
+        }
+    }
+
+    fn raw(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        self.call(|tree| tree.get(key).map(|found| found.map(|raw| raw.to_vec())))
+    }
+
+    fn read_meta(&self, bytes: &[u8]) -> Result<Meta, Error> {
+        let (body, crc) = bytes.split_last_chunk::<4>().ok_or_else(|| self.damaged("its head is cut".to_owned()))?;
+        if crc32fast::hash(body).to_le_bytes() != *crc {
+            return Err(self.damaged("its head has a wrong checksum".to_owned()));
+        }
+        change::decode(&keys::meta(), body)
+    }
+
+    fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs one call of sled. After one that failed nothing is asked of it any more.
+    fn call<T>(&self, call: impl FnOnce(&sled::Db) -> sled::Result<T>) -> Result<T, Error> {
+        if let Some(error) = self.broken.get() {
+            return Err(error.clone());
+        }
+        fenced(&self.path, || call(&self.tree)).map_err(|error| self.broken.get_or_init(|| error).clone())
+    }
+
+    fn damaged(&self, detail: String) -> Error {
+        let error = Error::Corrupt { place: self.path.display().to_string(), detail };
+        self.broken.get_or_init(|| error).clone()
+    }
+}
+
+/// The bytes of a key before and after.
+type Step = (Option<Vec<u8>>, Option<Vec<u8>>);
+
+/// Runs a call of sled and turns its panic into an error.
+fn fenced<T>(path: &Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T, Error> {
+    let place = || path.display().to_string();
+    match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Ok(found)) => Ok(found),
+        Ok(Err(sled::Error::Io(error))) => {
+            Err(Error::Io { action: format!("using the view `{}`", place()), detail: error.to_string() })
+        }
+        Ok(Err(error)) => Err(Error::Corrupt { place: place(), detail: error.to_string() }),
+        Err(_) => Err(Error::Corrupt { place: place(), detail: "sled panicked".to_owned() }),
+    }
+}
+
+/// How many parts a raw value has: none if it is whole.
+fn parts_of(raw: &[u8]) -> u16 {
+    match raw {
+        [1, high, low, ..] => u16::from_be_bytes([*high, *low]),
+        _ => 0,
+    }
+}
+
+fn hash(key: &[u8], raw: Option<&[u8]>) -> u64 {
+    let Some(raw) = raw else { return 0 };
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&u64::try_from(key.len()).unwrap_or(u64::MAX).to_be_bytes());
+    hasher.update(key);
+    hasher.update(raw);
+    // Spread, so that sums of differences do not cancel as checksums of near texts do.
+    u64::from(hasher.finalize()).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+fn meta_bytes(meta: &Meta) -> Result<Vec<u8>, Error> {
+    let mut bytes = change::encode(meta)?.to_vec();
+    bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,15 @@
+//! The one integration binary: stories, layers, and the running server.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may panic"
+)]
+
+mod kill;
+mod layering;
+mod scenario;
+mod server;
+mod sources;
