@@ -15,10 +15,10 @@ pub(super) fn root(merged: &Figment) -> Dict {
 
 /// A section (or a source) as its type. `path` is where it stands, for example `["sources", "stripe"]`.
 pub(super) fn section<T: DeserializeOwned>(merged: &Figment, value: &Value, path: &[&str]) -> Result<T, Problem> {
-    value.deserialize::<T>().map_err(|error| problem(merged, value, path, error))
+    value.deserialize::<T>().map_err(|error| problem(merged, value, path, &error))
 }
 
-fn problem(merged: &Figment, value: &Value, path: &[&str], error: Error) -> Problem {
+fn problem(merged: &Figment, value: &Value, path: &[&str], error: &Error) -> Problem {
     // An unknown name is not in the value's keys as such; the walk then stops at the table that has it.
     let origin = origin(merged, value, &error.path);
     let key: Vec<_> = path.iter().copied().chain(error.path.iter().map(String::as_str)).collect();

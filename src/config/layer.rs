@@ -34,7 +34,7 @@ impl Layer {
     fn read(origin: String, text: &str) -> Result<Self, Problem> {
         let wrong = |detail: &str, offset: Option<usize>| {
             let before = offset.and_then(|offset| text.get(..offset)).map(|before| before.matches('\n').count() + 1);
-            let place = before.map(|line| format!("{origin}, line {line}")).unwrap_or_else(|| origin.clone());
+            let place = before.map_or_else(|| origin.clone(), |line| format!("{origin}, line {line}"));
             Problem::new(&place, "", detail.trim())
         };
         let table: toml::Table =

@@ -97,7 +97,7 @@ pub struct Problem {
     /// What is wrong, and what would be right.
     pub message: String,
     /// The row of the table of codes.
-    pub code: Code,
+    pub code: &'static Code,
 }
 
 /// Where the sections stand in the order of the default file.
@@ -253,11 +253,11 @@ fn origin_of(merged: &Figment, root: &Dict, path: &[&str]) -> String {
 impl Problem {
     fn new(origin: &str, key: &str, message: &str) -> Self {
         let (origin, key) = (origin.to_owned(), key.to_owned());
-        Self { origin, key, message: message.to_owned(), code: code::CONFIG_INVALID }
+        Self { origin, key, message: message.to_owned(), code: &code::CONFIG_INVALID }
     }
 
     fn of_secret(origin: &str, key: &str, message: &str) -> Self {
-        Self { code: code::SECRET_INVALID, ..Self::new(origin, key, message) }
+        Self { code: &code::SECRET_INVALID, ..Self::new(origin, key, message) }
     }
 }
 

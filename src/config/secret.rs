@@ -98,7 +98,8 @@ fn signing(spec: &SourceSpec, environment: &Environment) -> Result<Vec<SigningSe
             let key = format!("sources.{}.secrets_file", spec.name);
             Problem::of_secret(&format!("file `{file}`"), &key, &detail)
         };
-        let text = std::fs::read_to_string(Path::new(file)).map_err(|error| wrong(format!("it can't be read: {error}")))?;
+        let text =
+            std::fs::read_to_string(Path::new(file)).map_err(|error| wrong(format!("it can't be read: {error}")))?;
         secrets.extend(SigningSecret::from_file(&text).map_err(|error| wrong(error.to_string()))?);
     }
     Ok(secrets)

@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Config, Declared, Problem, Size, Span};
 use crate::domain::SourceName;
-use crate::machine::Schedule;
 use crate::engine::settings;
 use crate::http;
+use crate::machine::Schedule;
 
 /// The HTTP server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -238,7 +238,8 @@ fn replays(config: &Config, origin: &dyn Fn(&[&str]) -> String) -> Vec<Problem> 
             return None;
         }
         let path = ["sources", name.as_str(), "signature", "tolerance_s"];
-        let message = format!("twice {tolerance} s is not below `store.seen_retention`, {retention}; lower one, raise the other");
+        let message =
+            format!("twice {tolerance} s is not below `store.seen_retention`, {retention}; lower one, raise the other");
         Some(Problem::new(&origin(&path), &path.join("."), &message))
     };
     config.sources.iter().filter_map(problem).collect()

@@ -32,7 +32,11 @@ fn environment(variables: &[(&str, &str)]) -> Environment {
     Environment::of(variables.iter().copied())
 }
 
-pub(super) fn load(text: &str, variables: &[(&str, &str)], flags: &[(&'static str, &'static str, &str)]) -> Result<Config, String> {
+pub(super) fn load(
+    text: &str,
+    variables: &[(&str, &str)],
+    flags: &[(&'static str, &'static str, &str)],
+) -> Result<Config, String> {
     let file = file(text);
     let flags = flags.iter().map(|(name, key, value)| Flag { name, key, value: (*value).to_owned() }).collect();
     let inputs = Inputs { file: Some(file.path().to_owned()), environment: environment(variables), flags };
@@ -49,7 +53,10 @@ fn the_default_file_is_complete_and_fits() {
     assert_eq!(config.server.body_limit, Size(1 << 20));
     assert_eq!(config.engine.clock_skew, Span(Duration::from_secs(5)));
     assert_eq!(config.engine.confirm_after, Span(Duration::from_secs(15)));
-    assert_eq!((config.engine.retry.first.to_string(), config.engine.retry.max.to_string()), ("5s".into(), "1h".into()));
+    assert_eq!(
+        (config.engine.retry.first.to_string(), config.engine.retry.max.to_string()),
+        ("5s".into(), "1h".into())
+    );
     assert_eq!(config.engine.retry.attempts, 12);
     let names: Vec<_> = config.sources.keys().map(SourceName::as_str).collect();
     assert_eq!(names, ["flexprice", "paddle", "standard", "stripe"]);
@@ -117,10 +124,7 @@ fn what_is_wrong_is_said_with_its_origin_and_the_nearest_right_name() {
     );
     check("server.listen = \"here\"", "file `tollgate.toml`: `server.listen`: invalid socket address syntax");
     check("store.shards = 0", "file `tollgate.toml`: `store.shards`: it must be 1 to 512");
-    check(
-        "engine.retry.first = \"2h\"",
-        "file `tollgate.toml`: `engine.retry`: `first` must be at most `max`",
-    );
+    check("engine.retry.first = \"2h\"", "file `tollgate.toml`: `engine.retry`: `first` must be at most `max`");
     check(
         "sources.stripe.signature.tolerance = 1",
         "file `tollgate.toml`: `sources.stripe.signature.tolerance`: it is unknown (did you mean `tolerance_s`?)",
@@ -193,7 +197,7 @@ fn a_bad_secret_is_refused_when_it_is_read_and_never_printed() {
     for bad in ["", " padded-secret-of-enough-bytes", "short", "a-secret-of-at-least-sixteen-bytes,"] {
         let environment = environment(&[("ACME_SECRET", bad)]);
         let problems = config.sources(&environment).unwrap_err();
-        assert_eq!(problems[0].code, code::SECRET_INVALID, "{bad}");
+        assert_eq!(problems[0].code, &code::SECRET_INVALID, "{bad}");
         let text = format!("{problems:?} {environment:?}");
         assert!(bad.is_empty() || !text.contains(bad), "{text}");
     }
@@ -206,7 +210,7 @@ fn a_bad_api_key_is_refused() {
     let config = load(&format!("{ACME}{upstream}"), &[], &[]).unwrap();
     for bad in ["", "key ", "key\nkey", "k\u{e9}y"] {
         let variables = [("ACME_SECRET", "a-secret-of-at-least-sixteen-bytes"), ("ACME_KEY", bad)];
-        assert_eq!(config.sources(&environment(&variables)).unwrap_err()[0].code, code::SECRET_INVALID, "{bad:?}");
+        assert_eq!(config.sources(&environment(&variables)).unwrap_err()[0].code, &code::SECRET_INVALID, "{bad:?}");
     }
 }
 

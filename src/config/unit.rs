@@ -127,7 +127,8 @@ mod tests {
         check("15m", Some(900_000));
         check("2d", Some(172_800_000));
         check("0s", Some(0));
-        for wrong in ["", "5", "s", "-5s", "1.5s", "5 sec", "5S", "1h30m", "99999999999999999999s", "9999999999999999d"] {
+        for wrong in ["", "5", "s", "-5s", "1.5s", "5 sec", "5S", "1h30m", "99999999999999999999s", "9999999999999999d"]
+        {
             check(wrong, None);
         }
     }
@@ -146,8 +147,12 @@ mod tests {
     #[test]
     fn they_are_written_in_the_largest_unit_that_fits() {
         let check = |text: &str| assert_eq!(Span::parse(text).unwrap().to_string(), text);
-        ["5s", "200ms", "90m", "1h", "1d", "0s"].iter().for_each(|text| check(text));
+        for text in ["5s", "200ms", "90m", "1h", "1d", "0s"] {
+            check(text);
+        }
         let check = |text: &str| assert_eq!(Size::parse(text).unwrap().to_string(), text);
-        ["1MiB", "1000B", "3GiB", "0B"].iter().for_each(|text| check(text));
+        for text in ["1MiB", "1000B", "3GiB", "0B"] {
+            check(text);
+        }
     }
 }

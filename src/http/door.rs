@@ -6,13 +6,14 @@
 use std::time::Duration;
 
 use actix_web::http::header;
-use actix_web::{HttpRequest, web};
+use actix_web::{HttpRequest, HttpResponse, ResponseError as _, web};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
 use super::dto::{Admitted, Problem as ProblemDto};
 use super::problem::Problem;
 use super::shared::Shared;
+use super::unread::hold;
 use crate::code;
 use crate::domain::EventId;
 use crate::source::Source;
@@ -40,24 +41,37 @@ pub(crate) async fn receive(
     name: web::Path<String>,
     request: HttpRequest,
     payload: web::Payload,
-) -> Result<web::Json<Admitted>, Problem> {
-    let Some(source) = shared.engine.source(&name) else {
-        tracing::info!(source = ?name.as_str(), "webhook for a source that is unknown or off");
+) -> HttpResponse {
+    let mut payload = payload;
+    match admit(&shared, &name, &request, &mut payload).await {
+        Ok(admitted) => HttpResponse::Ok().json(admitted),
+        Err(problem) => problem.error_response().map_body(|_, body| hold(body, payload.into_inner())),
+    }
+}
+
+async fn admit(
+    shared: &Shared,
+    name: &str,
+    request: &HttpRequest,
+    payload: &mut web::Payload,
+) -> Result<Admitted, Problem> {
+    let Some(source) = shared.engine.source(name) else {
+        tracing::info!(source = ?name, "webhook for a source that is unknown or off");
         return Err(Problem::new(code::SOURCE_NOT_FOUND, format!("no source `{name}` is on")));
     };
-    let admitted = take(&shared, &source, &request, payload).await;
+    let admitted = take(shared, &source, request, payload).await;
     if let Err(problem) = &admitted {
         shared.engine.metrics().refused(source.name(), problem.code().id);
         tracing::info!(source = %source.name(), code = problem.code().id, %problem, "webhook refused");
     }
-    admitted.map(web::Json)
+    admitted
 }
 
 async fn take(
     shared: &Shared,
     source: &Source,
     request: &HttpRequest,
-    payload: web::Payload,
+    payload: &mut web::Payload,
 ) -> Result<Admitted, Problem> {
     refuse_encoded(request)?;
     let body = read(request, payload, shared.body_limit, shared.body_timeout).await?;
@@ -89,7 +103,7 @@ fn refuse_encoded(request: &HttpRequest) -> Result<(), Problem> {
 /// The raw body: at most `limit` bytes, within `timeout`. A declared length over the limit is refused unread.
 async fn read(
     request: &HttpRequest,
-    mut payload: web::Payload,
+    payload: &mut web::Payload,
     limit: usize,
     timeout: Duration,
 ) -> Result<Bytes, Problem> {
@@ -103,7 +117,8 @@ async fn read(
     let collect = async {
         let mut body = BytesMut::with_capacity(declared);
         while let Some(chunk) = payload.next().await {
-            let chunk = chunk.map_err(|error| Problem::new(code::BODY_BROKEN, format!("the body broke off: {error}")))?;
+            let chunk =
+                chunk.map_err(|error| Problem::new(code::BODY_BROKEN, format!("the body broke off: {error}")))?;
             if body.len() + chunk.len() > limit {
                 return Err(too_large("the body is larger"));
             }

@@ -6,7 +6,7 @@ use super::problem::Problem;
 use super::query::Query;
 use super::shared::Shared;
 
-/// Figures in the OpenMetrics text form.
+/// Figures for Prometheus, in its text form.
 #[utoipa::path(
     get,
     path = "/metrics",

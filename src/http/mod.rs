@@ -7,6 +7,7 @@
 mod auth;
 mod cursor;
 mod dead_letters;
+pub mod demo_upstream;
 mod door;
 pub mod dto;
 mod entities;
@@ -22,6 +23,7 @@ mod routes;
 mod server;
 mod shared;
 mod transitions;
+mod unread;
 
 pub use openapi::document;
 pub use problem::Problem;

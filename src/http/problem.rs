@@ -12,7 +12,11 @@ use crate::engine;
 
 /// An error on its way to becoming an answer.
 #[derive(Debug)]
-pub struct Problem {
+pub struct Problem(Box<Parts>);
+
+/// Boxed, so that the answers that are no problem stay small.
+#[derive(Debug)]
+struct Parts {
     code: Code,
     detail: String,
     instance: Option<String>,
@@ -24,7 +28,7 @@ impl Problem {
     /// A problem of this code. The detail goes to the client: it must say nothing of the inside.
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
         let headers = headers_of(&code);
-        Self { code, detail: detail.into(), instance: None, partitions: Vec::new(), headers }
+        Self(Box::new(Parts { code, detail: detail.into(), instance: None, partitions: Vec::new(), headers }))
     }
 
     /// Our own failure: the log gets the cause, the client only a name to search the log for.
@@ -35,14 +39,16 @@ impl Problem {
         let instance = format!("urn:tollgate:failure:{}", hex::encode(bytes));
         tracing::error!(instance, %cause, "request failed");
         let detail = "the server's log has the cause, under this `instance`";
-        Self { instance: Some(instance), ..Self::new(code::INTERNAL, detail) }
+        let mut problem = Self::new(code::INTERNAL, detail);
+        problem.0.instance = Some(instance);
+        problem
     }
 
     /// The key lacks a scope.
     pub(crate) fn scope_missing(name: &str, scope: Scope) -> Self {
         let mut problem = Self::new(code::SCOPE_MISSING, format!("key `{name}` lacks the scope `{scope}`"));
         let challenge = format!("Bearer realm=\"tollgate\", error=\"insufficient_scope\", scope=\"{scope}\"");
-        problem.headers.push((header::WWW_AUTHENTICATE, challenge));
+        problem.0.headers.push((header::WWW_AUTHENTICATE, challenge));
         problem
     }
 
@@ -50,30 +56,33 @@ impl Problem {
     pub(crate) fn method_not_allowed(method: &str, allow: &str) -> Self {
         let detail = format!("`{method}` is not one of {allow}");
         let mut problem = Self::new(code::METHOD_NOT_ALLOWED, detail);
-        problem.headers.push((header::ALLOW, allow.to_owned()));
+        problem.0.headers.push((header::ALLOW, allow.to_owned()));
         problem
     }
 
     /// Several partitions have the entity.
     pub(crate) fn partition_ambiguous(detail: String, partitions: Vec<String>) -> Self {
-        Self { partitions, ..Self::new(code::PARTITION_AMBIGUOUS, detail) }
+        let mut problem = Self::new(code::PARTITION_AMBIGUOUS, detail);
+        problem.0.partitions = partitions;
+        problem
     }
 
     /// The row of the table of codes.
-    pub(crate) const fn code(&self) -> Code {
-        self.code
+    pub(crate) fn code(&self) -> Code {
+        self.0.code
     }
 
     fn document(&self) -> dto::Problem {
+        let Parts { code, detail, instance, partitions, headers: _ } = &*self.0;
         dto::Problem {
-            kind: self.code.urn(),
-            title: self.code.title.to_owned(),
-            status: self.code.http_status(),
-            detail: self.detail.clone(),
-            code: self.code.id.to_owned(),
-            fix: self.code.fix.to_owned(),
-            instance: self.instance.clone(),
-            partitions: self.partitions.clone(),
+            kind: code.urn(),
+            title: code.title.to_owned(),
+            status: code.http_status(),
+            detail: detail.clone(),
+            code: code.id.to_owned(),
+            fix: code.fix.to_owned(),
+            instance: instance.clone(),
+            partitions: partitions.clone(),
         }
     }
 }
@@ -84,8 +93,6 @@ fn headers_of(code: &Code) -> Vec<(header::HeaderName, String)> {
         "key_missing" => (header::WWW_AUTHENTICATE, "Bearer realm=\"tollgate\""),
         "key_invalid" => (header::WWW_AUTHENTICATE, "Bearer realm=\"tollgate\", error=\"invalid_token\""),
         "body_encoded" => (header::ACCEPT_ENCODING, "identity"),
-        // What is left of the body is not worth reading: the next request comes on a new connection.
-        "body_too_large" | "body_timeout" | "body_broken" => (header::CONNECTION, "close"),
         "busy" => (header::RETRY_AFTER, "1"),
         "stopped" => (header::RETRY_AFTER, "5"),
         "disk_full" => (header::RETRY_AFTER, "30"),
@@ -96,7 +103,7 @@ fn headers_of(code: &Code) -> Vec<(header::HeaderName, String)> {
 
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.code.id, self.detail)
+        write!(f, "{}: {}", self.0.code.id, self.0.detail)
     }
 }
 
@@ -117,12 +124,12 @@ impl From<engine::Error> for Problem {
 
 impl ResponseError for Problem {
     fn status_code(&self) -> StatusCode {
-        StatusCode::from_u16(self.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+        StatusCode::from_u16(self.0.code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
     }
 
     fn error_response(&self) -> HttpResponse {
         let mut response = HttpResponse::build(self.status_code());
-        for (name, value) in &self.headers {
+        for (name, value) in &self.0.headers {
             response.insert_header((name.clone(), value.as_str()));
         }
         response.content_type("application/problem+json").body(

@@ -4,15 +4,16 @@
 //! that is not here does not exist, and one that is here can't be forgotten.
 
 use actix_web::body::BoxBody;
-use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
-use actix_web::http::{Method, header};
+use actix_web::dev::{Payload, ServiceFactory, ServiceRequest, ServiceResponse};
+use actix_web::http::{ConnectionType, Method, header};
 use actix_web::middleware::{Next, from_fn};
-use actix_web::{App, Error, HttpRequest, HttpResponse, guard, web};
+use actix_web::{App, Error, HttpMessage as _, HttpRequest, HttpResponse, guard, web};
 
 use super::auth::{self, Needs};
 use super::keys::Scope;
 use super::problem::Problem;
 use super::shared::Shared;
+use super::unread::hold;
 use super::{dead_letters, door, entities, entries, health, machines, metrics, openapi, transitions};
 use crate::code;
 
@@ -64,13 +65,7 @@ const fn post(path: &'static str, needs: Needs, handler: fn() -> actix_web::Rout
 pub(crate) fn app(
     shared: web::Data<Shared>,
 ) -> App<
-    impl ServiceFactory<
-        ServiceRequest,
-        Config = (),
-        Response = ServiceResponse<BoxBody>,
-        Error = Error,
-        InitError = (),
-    >,
+    impl ServiceFactory<ServiceRequest, Config = (), Response = ServiceResponse<BoxBody>, Error = Error, InitError = ()>,
 > {
     let around_shared = shared.clone();
     App::new()
@@ -92,7 +87,10 @@ fn mount(app: &mut web::ServiceConfig) {
         for route in &same {
             resource = resource.route(route.mounted());
         }
-        let wrong = web::to(move |request: HttpRequest| method_not_allowed(request, allow.clone()));
+        let wrong = web::to(move |request: HttpRequest| {
+            let problem = Problem::method_not_allowed(request.method().as_str(), &allow);
+            async move { Err::<HttpResponse, _>(problem) }
+        });
         let resource = resource.default_service(wrong).wrap(from_fn(move |request, next| {
             let needs = needs.clone();
             async move { auth::check(&needs, request, next).await }
@@ -125,10 +123,6 @@ async fn not_found(request: HttpRequest) -> Result<HttpResponse, Problem> {
     Err(Problem::new(code::ROUTE_NOT_FOUND, format!("nothing is at `{}`", request.uri().path())))
 }
 
-async fn method_not_allowed(request: HttpRequest, allow: String) -> Result<HttpResponse, Problem> {
-    Err(Problem::method_not_allowed(request.method().as_str(), &allow))
-}
-
 /// Headers of every answer. Nothing here is a page, so nothing may be framed, sniffed, run or kept.
 const HEADERS: [(header::HeaderName, &str); 6] = [
     (header::CACHE_CONTROL, "no-store"),
@@ -139,20 +133,23 @@ const HEADERS: [(header::HeaderName, &str); 6] = [
     (header::X_FRAME_OPTIONS, "DENY"),
 ];
 
-/// Goes round every answer: counts it, and sets the headers that all have.
+/// Goes round every answer: counts it, and sets what all have.
 async fn around(
     shared: web::Data<Shared>,
-    request: ServiceRequest,
+    mut request: ServiceRequest,
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let answering = shared.answering();
-    let mut response = next.call(request).await?;
-    let headers = response.headers_mut();
+    // Only the door reads bodies.
+    let unread = (!request.path().starts_with("/webhooks/")).then(|| request.take_payload());
+    let response = next.call(request).await?;
+    let mut response = response.map_body(|_, body| hold(body, unread.unwrap_or(Payload::None)));
+    let answer = response.response_mut();
     for (name, value) in HEADERS {
-        headers.insert(name, header::HeaderValue::from_static(value));
+        answer.headers_mut().insert(name, header::HeaderValue::from_static(value));
     }
     if shared.is_stopping() {
-        headers.insert(header::CONNECTION, header::HeaderValue::from_static("close"));
+        answer.head_mut().set_connection_type(ConnectionType::Close);
     }
     drop(answering);
     Ok(response)

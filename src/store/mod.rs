@@ -389,6 +389,7 @@ impl Error {
             Self::Corrupt { .. } => "store_corrupt",
             Self::Io { .. } => "store_failed",
             Self::Locked { .. } => "data_locked",
+            Self::OtherShards { .. } => "config_invalid",
             // The engine's own business: seen from outside they are a fault of ours.
             Self::Fenced { .. } | Self::Moved { .. } | Self::NotPending { .. } => "internal",
         }

@@ -129,7 +129,8 @@ pub fn create(data: &Path, name: &str, scopes: &BTreeSet<Scope>, now: Timestamp)
         if let Some(held) = keys.iter().find(|key| key.name == name) {
             return Err(Error::NameTaken { name: name.to_owned(), revoked: held.revoked_at.is_some() });
         }
-        let token = mint().map_err(|source| Error::Io { action: "read random bytes for", path: data.into(), source })?;
+        let token =
+            mint().map_err(|source| Error::Io { action: "read random bytes for", path: data.into(), source })?;
         keys.push(Key {
             name: name.to_owned(),
             sha256: sha256(token.expose_secret()),

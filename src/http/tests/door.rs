@@ -18,7 +18,11 @@ async fn each_fault_of_a_request_has_its_status_and_code() {
 
     check(refused(&world, |request| request.uri("/webhooks/acme")).await, 404, "source_not_found");
     check(refused(&world, |request| request.uri("/webhooks/stripe")).await, 404, "source_not_found");
-    check(refused(&world, |_| TestRequest::post().uri("/webhooks/standard").set_payload("{}")).await, 401, "signature_missing");
+    check(
+        refused(&world, |_| TestRequest::post().uri("/webhooks/standard").set_payload("{}")).await,
+        401,
+        "signature_missing",
+    );
     let garbled = ("webhook-signature", "v1,!");
     check(refused(&world, |request| request.insert_header(garbled)).await, 401, "signature_malformed");
     check(refused(&world, |request| request.set_payload(format!("{body} "))).await, 401, "signature_mismatch");
@@ -73,7 +77,12 @@ async fn what_is_verified_is_200_whatever_it_says() {
         ("msg_5", ""),
     ] {
         let answer = world.deliver(id, body).await;
-        assert_eq!((answer.status, answer.json()["outcome"].as_str()), (200, Some("accepted")), "{body}: {}", answer.text);
+        assert_eq!(
+            (answer.status, answer.json()["outcome"].as_str()),
+            (200, Some("accepted")),
+            "{body}: {}",
+            answer.text
+        );
     }
 }
 
@@ -89,5 +98,9 @@ async fn refusals_are_counted_by_source_and_code() {
     let world = World::new().await;
     refused(&world, |request| request.set_payload("{}")).await;
     let metrics = world.get("/metrics").await;
-    assert!(metrics.text.contains("tollgate_events_total{source=\"standard\",outcome=\"signature_mismatch\"} 1"), "{}", metrics.text);
+    assert!(
+        metrics.text.contains("tollgate_events_total{source=\"standard\",outcome=\"signature_mismatch\"} 1"),
+        "{}",
+        metrics.text
+    );
 }

@@ -125,7 +125,10 @@ impl World {
     }
 
     fn keyed(&self, method: Method, path: &str) -> TestRequest {
-        TestRequest::default().method(method).uri(path).insert_header(("authorization", format!("Bearer {}", self.tokens["all"])))
+        TestRequest::default()
+            .method(method)
+            .uri(path)
+            .insert_header(("authorization", format!("Bearer {}", self.tokens["all"])))
     }
 
     /// Signs a body, posts it, and waits until it is decided.

@@ -76,6 +76,15 @@ async fn a_body_without_a_declared_length_is_cut_at_the_limit() {
 }
 
 #[actix_web::test]
+async fn a_body_that_nobody_asked_for_is_not_read_to_its_end() {
+    let running = run(Duration::from_secs(60)).await;
+    let text = "POST /v1/dead-letters/1.0/replay HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n";
+    has(&running.exchange(text).await, "401", "key_missing");
+    has(&running.exchange(&text.replace("/v1/", "/v2/")).await, "404", "route_not_found");
+    running.server.stop().await;
+}
+
+#[actix_web::test]
 async fn a_sender_that_trickles_is_cut_off() {
     let running = run(Duration::from_millis(100)).await;
     has(&running.exchange(&format!("{POST}content-length: 10\r\n\r\nx")).await, "408", "body_timeout");
@@ -99,10 +108,8 @@ async fn a_body_that_breaks_off_leaves_nothing() {
 async fn a_stop_ends_the_waiting_of_followers_and_finishes_their_answers() {
     let running = run(Duration::from_secs(60)).await;
     let mut stream = running.connect().await;
-    let request = format!(
-        "GET /v1/transitions?wait=30 HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {}\r\n\r\n",
-        running.token
-    );
+    let request =
+        format!("GET /v1/transitions?wait=30 HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {}\r\n\r\n", running.token);
     stream.write_all(request.as_bytes()).await.unwrap();
     // Idle connections must not hold up the stop either.
     let idle = running.connect().await;
