@@ -62,18 +62,16 @@ struct Rest {
 
 /// Looks at the folder; none if it holds no segment. What it answers is synced.
 pub(super) fn recover(disk: &Arc<dyn Disk>, vouched: Lsn) -> Result<Option<Found>, Error> {
-    let mut files = Vec::new();
-    for first in first_lsns(&**disk)? {
-        files.push(look_at(&**disk, first)?);
-    }
-    let Some(last) = files.pop() else { return Ok(None) };
+    let firsts = first_lsns(&**disk)?;
+    let Some((last, sealed)) = firsts.split_last() else { return Ok(None) };
     let mut segments: Vec<Arc<Segment>> = Vec::new();
-    for (at, looked) in files.iter().enumerate() {
-        follows(&**disk, segments.last(), looked)?;
-        let next = files.get(at + 1).unwrap_or(&last).header.first;
-        let extent = sealed_extent(&**disk, looked, next)?;
+    for (first, next) in sealed.iter().zip(firsts.iter().skip(1)) {
+        let looked = look_at(&**disk, *first)?;
+        follows(&**disk, segments.last(), &looked)?;
+        let extent = sealed_extent(&**disk, &looked, *next)?;
         segments.push(Arc::new(Segment::new(looked.header, extent)));
     }
+    let last = look_at(&**disk, *last)?;
     follows(&**disk, segments.last(), &last)?;
     let (walked, cut) = check_last(&**disk, &last, vouched)?;
     let Walked { extent, kind, flaw: _ } = walked;
