@@ -198,7 +198,10 @@ fn check_last(disk: &dyn Disk, looked: &Looked, vouched: Lsn) -> Result<(Walked,
         return Err(corrupt(disk, &looked.name, end, detail));
     }
     if vouched >= lsn && !rest.is_short {
-        let detail = format!("{why}; it was synced, for LSN {} is applied in the view", vouched.0);
+        let detail = format!(
+            "{why}; it was synced, for LSN {} is applied in the view (if the journal is an older copy, remove the view)",
+            vouched.0
+        );
         return Err(corrupt(disk, &looked.name, end, detail));
     }
     looked.file.set_size(end).map_err(|error| failed(format!("cutting `{}`", disk.place(&looked.name)), &error))?;
