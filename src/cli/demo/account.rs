@@ -9,7 +9,7 @@ use super::super::failure::Failure;
 use super::super::out::Out;
 use super::stage::Said;
 use super::stories::{Message, Story};
-use crate::domain::{Entity, Entry, Position, Recorded};
+use crate::domain::{Cause, Entity, Entry, Position, Recorded};
 
 /// What is told, line by line, or as one document at the end.
 pub(super) struct Account<'a> {
@@ -49,6 +49,9 @@ enum Line {
     },
     Upstream {
         is: String,
+    },
+    Waiting {
+        events: u64,
     },
     Decided {
         entity: String,
@@ -163,6 +166,13 @@ impl<'a> Account<'a> {
         Ok(())
     }
 
+    /// Says that events wait for their next try.
+    pub(super) fn waiting(&mut self, retries: u64) -> Result<(), Failure> {
+        self.say(&format!("    waits    {} can't be decided now, and is tried again", counted(retries, "event")))?;
+        self.keep(Line::Waiting { events: retries });
+        Ok(())
+    }
+
     pub(super) fn ended(&mut self, story: &Story, wrong: &[String]) -> Result<(), Failure> {
         for what in wrong {
             self.say(&format!("    {} {what}", "WRONG".red().bold()))?;
@@ -220,6 +230,11 @@ impl<'a> Account<'a> {
     }
 }
 
+/// `1 event`, `2 events`.
+fn counted(count: u64, what: &str) -> String {
+    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
+}
+
 /// What came, in a few words.
 fn named(message: &Message) -> String {
     let mut text = format!("{} {}", message.what, message.id);
@@ -232,9 +247,13 @@ fn named(message: &Message) -> String {
     text
 }
 
-/// Why it was decided so: the rule's meaning, or what went wrong.
+/// Why it was decided so: what went wrong, or the rule's meaning and whether that made us ask.
 fn why(entry: &Entry) -> String {
-    entry.reason.as_ref().map_or_else(|| entry.rule.meaning().to_owned(), ToString::to_string)
+    match (&entry.reason, &entry.cause) {
+        (Some(reason), _) => reason.to_string(),
+        (None, Cause::Fetch) => format!("{}, so the upstream was asked", entry.rule.meaning()),
+        (None, Cause::Webhook | Cause::Check | Cause::Command(_) | Cause::Timer) => entry.rule.meaning().to_owned(),
+    }
 }
 
 fn ended(entity: &Entity) -> Ended {

@@ -95,6 +95,9 @@ impl Stage {
             }
             self.until(|status| status.pending == 0).await?;
             account.decided(&self.entries(account.shown()).await?)?;
+            if let retries @ 1.. = self.running.engine.status().store.retries {
+                account.waiting(retries)?;
+            }
         }
         self.until(|status| status.pending == 0 && status.retries == 0 && status.checks == 0).await?;
         account.decided(&self.entries(account.shown()).await?)?;
