@@ -1,15 +1,16 @@
 //! The applier: the one thread that writes the view. It takes what the committer made durable, fills the pending
 //! window again when it has drained, and, when there is nothing else to do, proves the view whole.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use super::Error;
 use super::core::{Core, Ending};
 use super::gather::{Gatherer, gather};
 use super::overlay::Batch;
 use super::view::Meta;
 use super::window::Bounds;
-use super::Error;
 use crate::domain::Lsn;
 
 /// About how many keys go to the view at once: sled's memory grows with the size of its batches.
@@ -46,20 +47,62 @@ enum Task {
 }
 
 impl Applier {
-    pub(super) fn new(core: Arc<Core>, meta: Meta, walked: bool, judged_upto: Lsn) -> Self {
-        Self { core, meta, walked, judged_upto }
+    pub(super) fn new(core: Arc<Core>, meta: Meta, judged_upto: Lsn) -> Self {
+        Self { core, meta, walked: false, judged_upto }
+    }
+
+    /// What the view says of itself.
+    pub(super) fn meta(&self) -> Meta {
+        self.meta
     }
 
     /// Works until the store ends.
     pub(super) fn run(mut self) -> Result<(), Error> {
         loop {
             match self.next() {
-                Task::Apply(batch, scan_from) => self.apply(&batch, scan_from)?,
+                Task::Apply(batch, low_water) => self.apply(&batch, low_water)?,
                 Task::Refill => self.refill()?,
                 Task::Walk => self.walked = self.core.with_view(|view| view.walk(WALK_PAIRS))?,
                 Task::End => return Ok(()),
             }
         }
+    }
+
+    /// Writes everything that waits, before the store is open: in order if the view is complete, else as a whole.
+    pub(super) fn catch_up(&mut self) -> Result<(), Error> {
+        if !self.meta.complete {
+            return self.load(None);
+        }
+        // The window is not known yet, so the view keeps the low water that it has.
+        let low_water = self.meta.scan_from;
+        loop {
+            let batch = self.core.state().overlay.batch(BATCH_KEYS, BATCH_RECORDS);
+            if batch.is_empty() {
+                return Ok(());
+            }
+            self.apply(&batch, low_water)?;
+        }
+    }
+
+    /// Writes everything that waits in the order of keys, which is much faster and leaves the view incomplete on the
+    /// way. With `through`, it is complete up to there at the end.
+    pub(super) fn load(&mut self, through: Option<Lsn>) -> Result<(), Error> {
+        let batch = self.core.state().overlay.batch(usize::MAX, usize::MAX);
+        let mut writes: Vec<_> = batch.writes.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let mut meta = self.meta;
+        meta.counts += batch.counts;
+        while !writes.is_empty() {
+            let rest = writes.split_off(writes.len().min(BATCH_KEYS));
+            let part: BTreeMap<_, _> = writes.into_iter().collect();
+            self.core.with_view(|view| view.apply(&part, meta))?;
+            writes = rest;
+        }
+        if let Some(through) = through {
+            meta = Meta { complete: true, applied: through, ..meta };
+            self.core.with_view(|view| view.apply(&BTreeMap::new(), meta))?;
+        }
+        self.applied(meta, &batch);
+        Ok(())
     }
 
     fn next(&self) -> Task {
@@ -90,18 +133,24 @@ impl Applier {
         }
     }
 
-    fn apply(&mut self, batch: &Batch, scan_from: Lsn) -> Result<(), Error> {
+    fn apply(&mut self, batch: &Batch, low_water: Lsn) -> Result<(), Error> {
         let mut meta = self.meta;
         meta.applied = batch.through;
-        meta.scan_from = scan_from.min(Lsn(batch.through.0 + 1));
+        meta.scan_from = low_water.min(Lsn(batch.through.0 + 1));
         meta.counts += batch.counts;
         self.core.with_view(|view| view.apply(&batch.writes, meta))?;
+        self.applied(meta, batch);
+        Ok(())
+    }
+
+    /// The view shows a batch now.
+    fn applied(&mut self, meta: Meta, batch: &Batch) {
         self.meta = meta;
         let mut state = self.core.state();
         state.overlay.forget(batch);
-        state.applied = batch.through;
+        // Also in a load, where the view is not complete: it tells readers that what they read may have changed.
+        state.applied = state.applied.max(batch.through);
         self.core.room.notify_all();
-        Ok(())
     }
 
     /// Reads on where the window's cursor stands.

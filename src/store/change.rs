@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::Error;
 use super::keys::{self, DueKey, Key};
 use super::records::{CommandRecord, CommitRecord, DeliveryRecord, StoredAction, corrupt};
-use crate::domain::{Attempt, Disposition, Entity, EntityKey, Judged, Lsn, Position, StateName, Timestamp};
+use crate::domain::{Attempt, Disposition, Entity, EntityKey, Judged, Lsn, MachineName, Position, StateName, Timestamp};
 
 /// The version of the form of the view's values.
 const VALUE_VERSION: u8 = 1;
@@ -31,6 +31,8 @@ pub(super) struct Change {
     pub(super) counts: Counts,
     /// The entity after it, if it is about one.
     pub(super) held: Option<Arc<Held>>,
+    /// The machine that it records.
+    pub(super) machine: Option<(MachineName, (u32, [u8; 32]))>,
 }
 
 /// An entity as the view holds it.
@@ -113,6 +115,7 @@ pub(super) fn of_command(lsn: Lsn, record: &CommandRecord) -> Result<Change, Err
         }
         StoredAction::MachineChanged { machine, version, sha256 } => {
             change.put(keys::machine(machine), &(*version, *sha256))?;
+            change.machine = Some((machine.clone(), (*version, *sha256)));
         }
     }
     Ok(change)

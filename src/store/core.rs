@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 
-use super::change::{self, Before, Counts, Held, Value, Waiting};
+use super::change::{self, Before, Change, Counts, Held, Value, Waiting};
 use super::journal::Reader;
 use super::keys::{self, Key};
+use super::layout::Layout;
 use super::overlay::Overlay;
 use super::recent::Recent;
 use super::records::Record;
@@ -21,6 +21,7 @@ use crate::domain::{Attempt, Disposition, EntityKey, Judged, Lsn, MachineName, P
 /// What the threads share.
 pub(super) struct Core {
     pub(super) shards: u16,
+    pub(super) layout: Layout,
     pub(super) options: Options,
     pub(super) signals: Signals,
     pub(super) state: Mutex<State>,
@@ -31,7 +32,6 @@ pub(super) struct Core {
     pub(super) reader: Reader,
     /// None once the store is closed.
     pub(super) view: RwLock<Option<View>>,
-    pub(super) journal_bytes: AtomicU64,
 }
 
 /// What is known in memory, all of it durable.
@@ -58,6 +58,20 @@ pub(super) enum Ending {
     Drop,
 }
 
+impl State {
+    /// Takes what a durable record changes.
+    pub(super) fn learn(&mut self, change: Change) {
+        if let Some(held) = &change.held {
+            self.entities.insert(held.entity.key.clone(), Some(Arc::clone(held)));
+        }
+        if let Some((machine, form)) = &change.machine {
+            self.machines.insert(machine.clone(), *form);
+        }
+        self.counts += change.counts;
+        self.overlay.add(change);
+    }
+}
+
 impl Core {
     /// The state, locked. A panic elsewhere stops the store; what it left is still readable.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -66,11 +80,19 @@ impl Core {
 
     /// Stops the store, wakes everybody, and answers the error.
     pub(super) fn fail(&self, error: &Error) -> Error {
-        self.signals.stop(&error.to_string());
+        tracing::error!(error = %error, "the store stops");
+        self.stop(&error.to_string());
+        error.clone()
+    }
+
+    /// Stops the store and wakes everybody.
+    pub(super) fn stop(&self, reason: &str) {
+        self.signals.stop(reason);
+        // Under the lock, so that nobody stands between looking and waiting.
+        let state = self.state();
         self.work.notify_all();
         self.room.notify_all();
-        tracing::error!(error = %error, "store stopped");
-        error.clone()
+        drop(state);
     }
 
     /// Asks the view. An error of it stops the store: from then on it cannot be trusted.
@@ -186,20 +208,10 @@ impl Core {
 
     /// Stops the store for an error of the view, and leaves a note that it must be built anew.
     fn condemn(&self, error: Error) -> Error {
-        match &error {
-            Error::Corrupt { .. } | Error::Io { .. } => {
-                super::layout::condemn_view(&self.options.dir, &error.to_string());
-                self.fail(&error)
-            }
-            Error::Full
-            | Error::Busy
-            | Error::TooLarge { .. }
-            | Error::Fenced { .. }
-            | Error::Moved { .. }
-            | Error::NotPending { .. }
-            | Error::NotDead { .. }
-            | Error::Stopped { .. }
-            | Error::Locked { .. } => error,
+        if !matches!(error, Error::Corrupt { .. } | Error::Io { .. }) {
+            return error;
         }
+        self.layout.condemn_view(&error.to_string());
+        self.fail(&error)
     }
 }

@@ -13,8 +13,33 @@
 //! - A write error that leaves durability unknown ends the store: every later call answers [`Error::Stopped`].
 
 pub mod disk;
+pub mod embedded;
 pub mod journal;
+pub mod memory;
+pub mod options;
 pub mod seen;
+
+mod applier;
+mod change;
+mod committer;
+mod core;
+mod door;
+mod gather;
+mod ids;
+mod keys;
+mod layout;
+mod open;
+mod overlay;
+mod page;
+mod reading;
+mod recent;
+mod records;
+mod signals;
+mod stage;
+mod view;
+mod window;
+
+pub use options::Options;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -165,10 +190,11 @@ pub trait Store: Send + Sync + 'static {
     async fn adopt(&self, shard: Shard) -> Result<Epoch, Error>;
 
     /// Waits until entities of the shard went from no pending event to some, and answers those (each once, until
-    /// its pending events are all decided and a new one comes).
+    /// its pending events are all decided and a new one comes). An event that waits for a retry is not pending here:
+    /// [`Store::due`] tells of it.
     ///
     /// # Errors
-    /// [`Error::Stopped`].
+    /// [`Error::Stopped`]; [`Error::Fenced`] if the shard was adopted anew while this waited.
     async fn arrivals(&self, shard: Shard) -> Result<Vec<EntityKey>, Error>;
 
     /// Events without a decision whose time has come: those never tried and the retries due at `now`, by position.
@@ -331,6 +357,14 @@ pub enum Error {
         action: String,
         /// The operating system's words.
         detail: String,
+    },
+    /// The store was created with another count of shards.
+    #[error("the store was created with {stored} shards, not {asked}: the count is fixed; set `shards` to {stored}")]
+    OtherShards {
+        /// What the store has.
+        stored: u16,
+        /// What was asked for.
+        asked: u16,
     },
     /// Another process has the store open.
     #[error("the data directory `{path}` is in use by another process; stop it, or name another with --data")]

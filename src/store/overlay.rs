@@ -30,6 +30,13 @@ pub(super) struct Batch {
     records: usize,
 }
 
+impl Batch {
+    /// Whether no record is in it.
+    pub(super) fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+}
+
 impl Overlay {
     /// Takes the change of the newest record.
     pub(super) fn add(&mut self, change: Change) {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::keys::DueKey;
 use super::{Due, Error};
 use crate::domain::query::{EntityFilter, Page};
-use crate::domain::{Entity, Timestamp};
+use crate::domain::{Entity, StateName, Timestamp};
 
 /// The item of a cursor that stands behind everything of its record.
 pub(super) const FEED_END: u32 = u32::MAX;
@@ -23,7 +23,7 @@ pub(super) fn of<T, C>(found: impl Iterator<Item = T>, limit: usize, cursor: imp
 /// Whether an entity matches every part of a filter.
 pub(super) fn matches(filter: &EntityFilter, entity: &Entity) -> bool {
     let key = &entity.key;
-    let in_state = |state| entity.ladder().machines.values().any(|machine| machine.state == *state);
+    let in_state = |state: &StateName| entity.ladder().machines.values().any(|machine| machine.state == *state);
     filter.source.as_ref().is_none_or(|source| key.source == *source)
         && filter.kind.as_ref().is_none_or(|kind| key.kind == *kind)
         && filter.id.as_deref().is_none_or(|id| *key.id == *id)

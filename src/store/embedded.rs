@@ -1,0 +1,297 @@
+//! The embedded store: a journal that is the truth, the seen ids beside it, and a view for readers, in one directory.
+//!
+//! Two threads own what must have one owner: the committer writes the journal, the applier writes the view. Everybody
+//! else sends requests to the committer and reads; what only memory can answer is answered at once, the rest on
+//! threads that may wait.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use async_trait::async_trait;
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use super::committer::{Committer, Request};
+use super::core::Core;
+use super::disk::OsDisk;
+use super::layout::Layout;
+use super::open::{Disks, Opened, open};
+use super::stage::Reply;
+use super::{Command, Commit, Due, Epoch, Error, Options, Scope, Status, Store};
+use crate::domain::query::{DeadLetter, EntityCursor, EntityFilter, Page};
+use crate::domain::{
+    Admission, Delivery, Entity, EntityKey, Entry, Kept, Lsn, MachineName, Pending, Position, Recorded, Shard, Timestamp,
+};
+
+/// How many reads may wait for the disk at once.
+const READS_MAX: usize = 16;
+
+/// The embedded store.
+pub struct EmbeddedStore {
+    core: Arc<Core>,
+    reads: Semaphore,
+    running: Mutex<Running>,
+}
+
+/// What ends when the store does.
+struct Running {
+    requests: Option<mpsc::Sender<Request>>,
+    threads: Vec<JoinHandle<()>>,
+    lock: Option<File>,
+}
+
+impl EmbeddedStore {
+    /// Opens the store in a directory, or creates it.
+    ///
+    /// # Errors
+    /// [`Error::Locked`], [`Error::OtherShards`], [`Error::Corrupt`], [`Error::Full`], [`Error::Io`].
+    pub fn open(dir: &Path, options: Options) -> Result<Self, Error> {
+        let layout = Layout::new(dir);
+        let lock = layout.lock()?;
+        let disks = Disks {
+            journal: Arc::new(OsDisk::new(&layout.journal())?),
+            seen: Arc::new(OsDisk::new(&layout.seen())?),
+        };
+        Self::open_on(&layout, lock, &disks, &options)
+    }
+
+    pub(super) fn open_on(layout: &Layout, lock: File, disks: &Disks, options: &Options) -> Result<Self, Error> {
+        let opened = match open(layout, disks, options) {
+            // The damage of a view may show only when it is used; the second time it is built anew.
+            Err(_) if layout.condemned().is_some() => open(layout, disks, options)?,
+            opened => opened?,
+        };
+        Self::start(opened, lock)
+    }
+
+    fn start(opened: Opened, lock: File) -> Result<Self, Error> {
+        let Opened { core, journal, ids, applier } = opened;
+        let (requests, received) = mpsc::channel(core.options.waiting.max(1));
+        let committer = Committer::new(Arc::clone(&core), journal, ids, received, requests.downgrade());
+        let committer = spawn("store-committer", &core, move || {
+            committer.run();
+            Ok(())
+        })?;
+        let applier = spawn("store-applier", &core, move || applier.run())?;
+        let running = Running { requests: Some(requests), threads: vec![committer, applier], lock: Some(lock) };
+        Ok(Self { core, reads: Semaphore::new(READS_MAX), running: Mutex::new(running) })
+    }
+
+    /// Asks the committer. `wait` says whether a full queue is waited for, or is an error.
+    async fn ask<T>(&self, wait: bool, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Error> {
+        self.core.signals.check()?;
+        let stopped = || Error::Stopped { reason: "it was closed".to_owned() };
+        let requests = self.running().requests.clone().ok_or_else(stopped)?;
+        let (reply, answer) = oneshot::channel();
+        let request = request(reply);
+        if wait {
+            requests.send(request).await.map_err(|_| stopped())?;
+        } else {
+            requests.try_send(request).map_err(|error| match error {
+                mpsc::error::TrySendError::Full(_) => Error::Busy,
+                mpsc::error::TrySendError::Closed(_) => stopped(),
+            })?;
+        }
+        answer.await.unwrap_or_else(|_| self.core.signals.check().and_then(|()| Err(stopped())))
+    }
+
+    /// Reads what may have to wait for the disk.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Core) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.core.signals.check()?;
+        let failed = |why: String| Error::Stopped { reason: why };
+        let _permit = self.reads.acquire().await.map_err(|error| failed(error.to_string()))?;
+        let core = Arc::clone(&self.core);
+        let answer = tokio::task::spawn_blocking(move || read(&core)).await;
+        answer.map_err(|error| failed(format!("a read ended early: {error}")))?
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the threads, closes the view and gives the directory free.
+    fn end(core: &Core, threads: Vec<JoinHandle<()>>, lock: Option<File>) {
+        for thread in threads {
+            // A panic was told when it happened.
+            drop(thread.join());
+        }
+        let view = core.view.write().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(view) = view {
+            view.close();
+        }
+        drop(lock);
+    }
+
+    fn take_running(&self) -> (Vec<JoinHandle<()>>, Option<File>) {
+        let mut running = self.running();
+        running.requests = None;
+        (std::mem::take(&mut running.threads), running.lock.take())
+    }
+}
+
+impl Drop for EmbeddedStore {
+    fn drop(&mut self) {
+        self.core.stop("it was dropped");
+        let (threads, lock) = self.take_running();
+        Self::end(&self.core, threads, lock);
+    }
+}
+
+/// Starts a thread whose error or panic stops the store.
+fn spawn(
+    name: &str,
+    core: &Arc<Core>,
+    work: impl FnOnce() -> Result<(), Error> + Send + 'static,
+) -> Result<JoinHandle<()>, Error> {
+    let core = Arc::clone(core);
+    let guarded = move || match catch_unwind(AssertUnwindSafe(work)) {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => drop(core.fail(&error)),
+        Err(_) => drop(core.fail(&Error::Stopped { reason: "a thread of the store panicked".to_owned() })),
+    };
+    let spawned = thread::Builder::new().name(name.to_owned()).spawn(guarded);
+    spawned.map_err(|error| Error::Io { action: format!("starting the thread `{name}`"), detail: error.to_string() })
+}
+
+#[async_trait]
+impl Store for EmbeddedStore {
+    fn shards(&self) -> u16 {
+        self.core.shards
+    }
+
+    async fn append(&self, delivery: Delivery) -> Result<Vec<Admission>, Error> {
+        self.ask(false, |reply| Request::Append(Box::new(delivery), reply)).await
+    }
+
+    async fn command(&self, command: Command) -> Result<Position, Error> {
+        self.ask(false, |reply| Request::Command(Box::new(command), reply)).await
+    }
+
+    async fn adopt(&self, shard: Shard) -> Result<Epoch, Error> {
+        self.core.signals.check()?;
+        let epoch = self.core.state().window.adopt(shard)?;
+        self.core.signals.ring([shard]);
+        Ok(epoch)
+    }
+
+    async fn arrivals(&self, shard: Shard) -> Result<Vec<EntityKey>, Error> {
+        self.core.signals.arrivals(shard, |began| self.core.state().window.announce_to(shard, began)).await
+    }
+
+    async fn pending(&self, scope: Scope<'_>, now: Timestamp, limit: usize) -> Result<Vec<Pending>, Error> {
+        self.core.signals.check()?;
+        if let Some(pending) = self.core.pending_at_hand(scope, limit) {
+            return Ok(pending);
+        }
+        match scope {
+            Scope::Shard(shard) => self.read(move |core| core.pending(Scope::Shard(shard), now, limit)).await,
+            Scope::Entity(entity) => {
+                let entity = entity.clone();
+                self.read(move |core| core.pending(Scope::Entity(&entity), now, limit)).await
+            }
+        }
+    }
+
+    async fn load(&self, key: &EntityKey) -> Result<Option<Entity>, Error> {
+        self.core.signals.check()?;
+        let held = match self.core.held_at_hand(key) {
+            Some(held) => held,
+            None => {
+                let key = key.clone();
+                self.read(move |core| core.held(&key)).await?
+            }
+        };
+        Ok(held.map(|held| held.entity.clone()))
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<Lsn, Error> {
+        self.ask(true, |reply| Request::Commit(Box::new(commit), reply)).await
+    }
+
+    async fn due(&self, now: Timestamp, limit: usize) -> Result<Due, Error> {
+        self.core.signals.check()?;
+        let counts = self.core.state().counts;
+        if counts.retries == 0 && counts.checks == 0 {
+            return Ok(Due::default());
+        }
+        self.read(move |core| core.due(now, limit)).await
+    }
+
+    async fn entities(
+        &self,
+        filter: &EntityFilter,
+        after: Option<&EntityCursor>,
+        limit: usize,
+    ) -> Result<Page<Entity, EntityCursor>, Error> {
+        let (filter, after) = (filter.clone(), after.cloned());
+        self.read(move |core| core.entities(&filter, after.as_ref(), limit)).await
+    }
+
+    async fn entries(
+        &self,
+        entity: Option<&EntityKey>,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Page<Recorded, Position>, Error> {
+        if let Some(entity) = entity.cloned() {
+            return self.read(move |core| core.entries_of(&entity, after, limit)).await;
+        }
+        let (page, at_end) = self.read(move |core| core.entries(after, limit, |_| true)).await?;
+        Ok(Page { next: page.next.filter(|_| !at_end), items: page.items })
+    }
+
+    async fn feed(&self, after: Option<Position>, limit: usize) -> Result<Page<Recorded, Position>, Error> {
+        Ok(self.read(move |core| core.entries(after, limit, Entry::is_move)).await?.0)
+    }
+
+    async fn synced_beyond(&self, lsn: Lsn) -> Result<Lsn, Error> {
+        self.core.signals.synced_beyond(lsn).await
+    }
+
+    async fn dead_letters(&self, after: Option<Position>, limit: usize) -> Result<Page<DeadLetter, Position>, Error> {
+        self.read(move |core| core.dead_letters(after, limit)).await
+    }
+
+    async fn dead_letter(&self, position: Position) -> Result<Option<DeadLetter>, Error> {
+        self.read(move |core| core.dead_letter(position)).await
+    }
+
+    async fn delivery(&self, position: Position) -> Result<Option<Kept>, Error> {
+        self.read(move |core| core.delivery(position)).await
+    }
+
+    async fn machines(&self) -> Result<BTreeMap<MachineName, (u32, [u8; 32])>, Error> {
+        self.core.signals.check()?;
+        Ok(self.core.state().machines.clone())
+    }
+
+    fn status(&self) -> Status {
+        let journal_bytes = self.core.reader.segments().iter().map(|segment| segment.bytes).sum();
+        let state = self.core.state();
+        let count = |count: i64| u64::try_from(count).unwrap_or(0);
+        Status {
+            synced: state.synced,
+            applied: state.applied,
+            pending: count(state.counts.pending),
+            retries: count(state.counts.retries),
+            checks: count(state.counts.checks),
+            dead_letters: count(state.counts.dead_letters),
+            entities: count(state.counts.entities),
+            journal_bytes,
+        }
+    }
+
+    async fn close(&self) -> Result<(), Error> {
+        let closed = self.ask(true, Request::Close).await;
+        let (threads, lock) = self.take_running();
+        let core = Arc::clone(&self.core);
+        let ended = tokio::task::spawn_blocking(move || Self::end(&core, threads, lock)).await;
+        closed.and(ended.map_err(|error| Error::Stopped { reason: format!("closing ended early: {error}") }))
+    }
+}
