@@ -101,6 +101,17 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// The stable code, which the error reference explains.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Store(error) => error.code(),
+            Self::NotReplayable { .. } => "dead_letter_not_replayable",
+        }
+    }
+}
+
 impl Engine {
     /// Starts the engine on this actix system: takes over all shards, and goes on with what is pending.
     ///

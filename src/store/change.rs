@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::Error;
 use super::keys::{self, DueKey, Key};
 use super::records::{CommandRecord, CommitRecord, DeliveryRecord, StoredAction, corrupt};
-use crate::domain::{Attempt, Disposition, Entity, EntityKey, Judged, Lsn, MachineName, Position, StateName, Timestamp};
+use crate::domain::{
+    Attempt, Disposition, Entity, EntityKey, Judged, Lsn, MachineName, Position, StateName, Timestamp,
+};
 
 /// The version of the form of the view's values.
 const VALUE_VERSION: u8 = 1;
@@ -215,6 +217,11 @@ fn judge(change: &mut Change, entity: &EntityKey, judged: &Judged, before: &Befo
     let with = |attempt: &Attempt| earlier.iter().chain([attempt]).cloned().collect::<Vec<_>>();
     match &judged.disposition {
         Disposition::Done => {}
+        Disposition::Wait { at } => {
+            change.put(keys::retry(entity, position), &Waiting { due: *at, attempts: earlier.to_vec() })?;
+            change.mark(keys::due(&due_retry(entity, position, *at)));
+            change.counts.retries += 1;
+        }
         Disposition::Retry { at, attempt } => {
             change.put(keys::retry(entity, position), &Waiting { due: *at, attempts: with(attempt) })?;
             change.mark(keys::due(&due_retry(entity, position, *at)));

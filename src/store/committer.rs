@@ -168,7 +168,7 @@ impl Core {
         let mut shards = Vec::new();
         let mut state = self.state();
         for Staged { change, arrivals, judged } in staged {
-            for (shard, entity, positions) in judged {
+            if let Some((shard, entity, positions)) = judged {
                 positions.iter().for_each(|position| state.window.remove(shard, &entity, *position));
             }
             shards.extend(state.window.extend(change.lsn, &arrivals));

@@ -201,7 +201,7 @@ impl File for OsFile {
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         let mut done = 0;
         while let Some(rest) = buffer.get_mut(done..).filter(|rest| !rest.is_empty()) {
-            match self.file.read_at(rest, at.saturating_add(done.try_into().unwrap_or(u64::MAX))) {
+            match self.file.read_at(rest, at.saturating_add(wide(done))) {
                 Ok(0) => break,
                 Ok(n) => done += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -254,7 +254,7 @@ impl OsFile {
         while at < to {
             let n = usize::try_from(to - at).unwrap_or(usize::MAX).min(ZEROS.len());
             self.file.write_all_at(ZEROS.get(..n).unwrap_or_default(), at)?;
-            at += u64::try_from(n).unwrap_or(u64::MAX);
+            at += wide(n);
         }
         Ok(())
     }
@@ -263,6 +263,11 @@ impl OsFile {
 /// What the store says of a failed call: that space is out, or what was tried and the system's words.
 pub(super) fn failed(action: impl Into<String>, error: &io::Error) -> Error {
     if is_full(error) { Error::Full } else { Error::Io { action: action.into(), detail: error.to_string() } }
+}
+
+/// A length as a number for offsets: no platform has lengths that don't fit.
+pub(crate) fn wide(len: usize) -> u64 {
+    u64::try_from(len).unwrap_or(u64::MAX)
 }
 
 /// Whether this is for want of space, so that it may work later.

@@ -23,7 +23,8 @@ use super::Error;
 const FORMAT: u32 = 1;
 
 /// The head of the settings file.
-const HEAD: &str = "# Written when the store was created. The journal is numbered and cut by these: do not change them.\n";
+const HEAD: &str =
+    "# Written when the store was created. The journal is numbered and cut by these: do not change them.\n";
 
 /// Where the parts of a store lie.
 #[derive(Clone, Debug)]
@@ -104,7 +105,8 @@ impl Layout {
     /// Writes the settings; they are durable when it returns.
     pub(super) fn write_settings(&self, fixed: &Fixed) -> Result<(), Error> {
         let path = self.settings();
-        let corrupt = |error: toml::ser::Error| Error::Corrupt { place: path.display().to_string(), detail: error.to_string() };
+        let corrupt =
+            |error: toml::ser::Error| Error::Corrupt { place: path.display().to_string(), detail: error.to_string() };
         let text = toml::to_string(fixed).map_err(corrupt)?;
         self.write_whole(&path, &format!("{HEAD}{text}")).map_err(|error| io_error("writing", &path, &error))
     }

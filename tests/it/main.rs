@@ -8,6 +8,8 @@
     reason = "a test may panic"
 )]
 
+mod kill;
 mod layering;
 mod scenario;
+mod server;
 mod sources;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{Disk, File, Lock};
+use super::{Disk, File, Lock, wide};
 
 /// The unit in which writes reach the platter.
 const SECTOR: u64 = 512;
@@ -33,6 +33,7 @@ struct State {
     fail_sync: Option<u64>,
     /// A write fails when this many more have been done.
     fail_write: Option<u64>,
+    reads: u64,
     life: u64,
     locked: Arc<()>,
 }
@@ -78,7 +79,7 @@ impl SimDisk {
         state.locked = Arc::new(());
         state.fail_sync = None;
         state.fail_write = None;
-        let kept = usize::try_from(dice.roll(state.names_since.len() as u64 + 1)).unwrap();
+        let kept = usize::try_from(dice.roll(wide(state.names_since.len()) + 1)).unwrap();
         if kept > 0 {
             state.names_synced = state.names_since[kept - 1].clone();
         }
@@ -113,6 +114,11 @@ impl SimDisk {
         self.state().fail_write = n;
     }
 
+    /// How often something was read.
+    pub(crate) fn reads(&self) -> u64 {
+        self.state().reads
+    }
+
     /// The content of a file.
     pub(crate) fn content(&self, name: &str) -> Vec<u8> {
         let state = self.state();
@@ -120,9 +126,9 @@ impl SimDisk {
     }
 
     /// Replaces a file's content, as somebody who meddles would.
-    pub(crate) fn put(&self, name: &str, bytes: Vec<u8>) {
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) {
         let file = self.create(name).unwrap();
-        file.write_at(&bytes, 0).unwrap();
+        file.write_at(bytes, 0).unwrap();
         file.sync().unwrap();
         self.sync().unwrap();
     }
@@ -136,7 +142,7 @@ impl SimDisk {
     pub(crate) fn copy(&self) -> Self {
         let copy = Self::default();
         for name in self.names() {
-            copy.put(&name, self.content(&name));
+            copy.put(&name, &self.content(&name));
         }
         copy
     }
@@ -187,18 +193,18 @@ impl Inode {
             }
         }
         self.live = self.synced.clone();
-        self.reserved = self.live.len() as u64;
+        self.reserved = wide(self.live.len());
     }
 
     fn tear(&mut self, at: u64, bytes: &[u8], mood: u64, dice: &mut Dice) {
         let mut from = at;
-        let end = at + bytes.len() as u64;
+        let end = at + wide(bytes.len());
         while from < end {
             let to = ((from / SECTOR + 1) * SECTOR).min(end);
             let part = &bytes[usize::try_from(from - at).unwrap()..usize::try_from(to - at).unwrap()];
             let kept = match (mood, dice.roll(4)) {
                 (0, _) | (2, 0) => 0,
-                (2, 1) => usize::try_from(dice.roll(part.len() as u64)).unwrap(),
+                (2, 1) => usize::try_from(dice.roll(wide(part.len()))).unwrap(),
                 _ => part.len(),
             };
             put(&mut self.synced, from, &part[..kept]);
@@ -287,11 +293,12 @@ impl SimFile {
 
 impl File for SimFile {
     fn size(&self) -> io::Result<u64> {
-        self.with(|state, inode| Ok(state.inodes[&inode].live.len() as u64))
+        self.with(|state, inode| Ok(wide(state.inodes[&inode].live.len())))
     }
 
     fn read_at(&self, buffer: &mut [u8], at: u64) -> io::Result<usize> {
         self.with(|state, inode| {
+            state.reads += 1;
             let live = &state.inodes[&inode].live;
             let from = usize::try_from(at).unwrap().min(live.len());
             let n = buffer.len().min(live.len() - from);
@@ -304,7 +311,7 @@ impl File for SimFile {
         self.with(|state, inode| {
             let fails = State::fails(&mut state.fail_write);
             let bytes = if fails { &bytes[..bytes.len() / 2] } else { bytes };
-            state.reserve(inode, at + bytes.len() as u64)?;
+            state.reserve(inode, at + wide(bytes.len()))?;
             let inode = state.inodes.get_mut(&inode).unwrap();
             put(&mut inode.live, at, bytes);
             inode.since.push(Change::Write { at, bytes: bytes.to_vec() });
@@ -338,7 +345,7 @@ impl File for SimFile {
         self.with(|state, inode| {
             state.reserve(inode, size)?;
             let inode = state.inodes.get_mut(&inode).unwrap();
-            if (inode.live.len() as u64) < size {
+            if wide(inode.live.len()) < size {
                 inode.live.resize(usize::try_from(size).unwrap(), 0);
                 inode.since.push(Change::Size(size));
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::domain::Lsn;
 
 use super::super::Error;
-use super::super::disk::{Disk, File, Lock, is_full};
+use super::super::disk::{Disk, File, Lock, is_full, wide};
 use super::format::{
     FRAME_HEADER_LEN, FRAME_LEN_MAX, FrameSum, GROUP_HEADER_LEN, GroupHeader, GroupKind, IndexEntry, SegmentHeader,
 };
@@ -133,7 +133,7 @@ impl Journal {
                 return Err(Error::TooLarge { bytes: len, limit: GROUP_LEN_MAX });
             }
         }
-        Ok(u64::try_from(len).unwrap_or(u64::MAX))
+        Ok(wide(len))
     }
 
     /// Writes this incarnation's mark before its first group. A segment that begins with it needs none.
@@ -178,7 +178,7 @@ impl Journal {
         let (base, incarnation) = (growth.end, self.incarnation);
         let (mut lsn, mut left) = (first, count);
         for frame in frames {
-            let offset = base + u64::try_from(self.buffer.len()).unwrap_or(u64::MAX);
+            let offset = base + wide(self.buffer.len());
             growth.note(IndexEntry { lsn, offset, incarnation, left });
             self.sum.encode(lsn, frame.as_ref(), &mut self.buffer);
             lsn = Lsn(lsn.0 + 1);
@@ -188,7 +188,7 @@ impl Journal {
     }
 
     fn write_mark(&mut self, kind: GroupKind) -> Result<(), Error> {
-        self.reserve(u64::try_from(GROUP_HEADER_LEN).unwrap_or(u64::MAX))?;
+        self.reserve(wide(GROUP_HEADER_LEN))?;
         let next = Lsn(self.synced().0 + 1);
         let growth = self.begin_group(kind, next, 0);
         self.write(next, growth)
@@ -215,7 +215,7 @@ impl Journal {
         }
         let mut extent = active.segment.extent_mut();
         extent.index.extend(growth.places);
-        let offset = growth.end + u64::try_from(self.buffer.len()).unwrap_or(u64::MAX);
+        let offset = growth.end + wide(self.buffer.len());
         extent.reach(IndexEntry { lsn: next, offset, incarnation: self.incarnation, left: 0 });
         extent.bytes = offset;
         drop(extent);

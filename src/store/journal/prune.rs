@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError};
 use crate::domain::Lsn;
 
 use super::super::Error;
-use super::super::disk::{File, Lock};
+use super::super::disk::{File, Lock, wide};
 use super::SegmentMeta;
 use super::format::{FRAME_LEN_MAX, FrameSum, GROUP_HEADER_LEN, GroupHeader, GroupKind, IndexEntry, SegmentHeader};
 use super::recover::UNFINISHED;
@@ -189,7 +189,7 @@ impl Copy {
             self.waiting.extend_from_slice(&GroupHeader { synced: offset, count, ..group }.encode());
             for (lsn, at) in places {
                 let left = u32::try_from(self.next.0 - lsn.0).unwrap_or(u32::MAX);
-                let offset = offset + u64::try_from(GROUP_HEADER_LEN + at).unwrap_or(u64::MAX);
+                let offset = offset + wide(GROUP_HEADER_LEN + at);
                 self.extent.note(IndexEntry { lsn, offset, incarnation, left });
             }
             self.waiting.append(&mut self.frames);
@@ -200,7 +200,7 @@ impl Copy {
 
     /// Where what comes next goes.
     fn offset(&self) -> u64 {
-        self.extent.end + u64::try_from(self.waiting.len()).unwrap_or(u64::MAX)
+        self.extent.end + wide(self.waiting.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::domain::Lsn;
 
 use super::super::Error;
-use super::super::disk::{Disk, File, failed};
+use super::super::disk::{Disk, File, failed, wide};
 use super::format::{GROUP_HEADER_LEN, GROUP_MAGIC, GroupHeader, GroupKind, SegmentHeader};
 use super::segment::{Extent, Segment, begin, corrupt, file_name, first_of, read_footer, read_header};
 use super::walk::{Step, Walk};
@@ -215,7 +215,7 @@ impl Rest {
         let mut rest = Self { end, proof: None, is_short: size == end };
         let mut buffer = vec![0; CHUNK];
         let overlap = GROUP_HEADER_LEN - 1;
-        let step = u64::try_from(CHUNK - overlap).unwrap_or(1);
+        let step = wide(CHUNK - overlap);
         let mut from = end;
         while from < size && rest.proof.is_none() {
             let read = looked.file.read_at(&mut buffer, from)?;
@@ -223,7 +223,7 @@ impl Rest {
             // Comparing with zeros is much faster than looking at each byte, and mostly there are only zeros.
             if ZEROS.get(..read) != Some(bytes) {
                 let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
-                rest.end = rest.end.max(from + u64::try_from(used).unwrap_or(0));
+                rest.end = rest.end.max(from + wide(used));
                 rest.proof = groups_in(bytes, from, looked.header.store_id, incarnation, end).next();
             }
             from += step;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use crate::domain::Lsn;
 
 use super::super::Error;
-use super::super::disk::{Disk, File, failed};
+use super::super::disk::{Disk, File, failed, wide};
 use super::format::{self, IndexEntry, SEGMENT_HEADER_LEN, SegmentHeader, Trailer};
 use super::{SegmentMeta, StoreId};
 
@@ -238,7 +238,7 @@ pub(super) fn read_footer(file: &dyn File, header: &SegmentHeader) -> io::Result
     let Some(from) = size.checked_sub(tail.len().try_into().unwrap_or(u64::MAX)) else { return Ok(None) };
     file.read_at(&mut tail, from)?;
     let Some(len) = format::footer_len(&tail) else { return Ok(None) };
-    let len_u64 = u64::try_from(len).unwrap_or(u64::MAX);
+    let len_u64 = wide(len);
     let Some(begin) = size.checked_sub(len_u64) else { return Ok(None) };
     let mut bytes = vec![0; len];
     file.read_at(&mut bytes, begin)?;
@@ -259,7 +259,7 @@ pub(super) fn write_footer(file: &dyn File, header: &SegmentHeader, extent: &Ext
     let trailer = Trailer { store_id: header.store_id, incarnation, last, end };
     let footer = format::encode_footer(&extent.index, &trailer);
     file.write_at(&footer, extent.end)?;
-    let size = extent.end + u64::try_from(footer.len()).unwrap_or(u64::MAX);
+    let size = extent.end + wide(footer.len());
     file.set_size(size)?;
     file.sync()?;
     Ok(size)

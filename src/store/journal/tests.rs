@@ -6,6 +6,7 @@ mod pruning;
 mod tail;
 
 use crate::store::disk::sim::SimDisk;
+pub(super) use crate::store::disk::wide;
 
 use super::*;
 
@@ -41,7 +42,7 @@ fn all(journal: &Journal) -> Result<Vec<Vec<u8>>, Error> {
         assert_eq!(reader.read(lsn)?.as_ref(), Some(&bytes));
         frames.push(bytes);
     }
-    assert_eq!(frames.len() as u64, journal.synced().0);
+    assert_eq!(wide(frames.len()), journal.synced().0);
     Ok(frames)
 }
 
@@ -82,7 +83,7 @@ fn reading_beyond_what_is_synced_gives_nothing() {
     let reader = journal.reader();
     assert_eq!((reader.read(Lsn(0)).unwrap(), reader.read(Lsn(1)).unwrap()), (None, None));
     assert_eq!(reader.scan(Lsn(1)).count(), 0);
-    assert_eq!(journal.append(&[] as &[&[u8]]).unwrap(), Lsn(1));
+    assert_eq!(journal.append::<&[u8]>(&[]).unwrap(), Lsn(1));
     journal.append(&["a", ""]).unwrap();
     assert_eq!(reader.read(Lsn(1)).unwrap(), Some(b"a".to_vec()));
     assert_eq!(reader.read(Lsn(2)).unwrap(), Some(Vec::new()));

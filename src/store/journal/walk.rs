@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::domain::Lsn;
 
-use super::super::disk::File;
+use super::super::disk::{File, wide};
 use super::StoreId;
 use super::format::{
     FRAME_HEADER_LEN, FRAME_LEN_MAX, FrameSum, GROUP_HEADER_LEN, GROUP_MAGIC, GroupHeader, GroupKind, INDEX_MAGIC,
@@ -142,7 +142,7 @@ impl Walk {
 
     fn advance(&mut self, len: usize) {
         self.at += len;
-        self.offset += u64::try_from(len).unwrap_or(u64::MAX);
+        self.offset += wide(len);
     }
 
     /// The next bytes; none if the end comes before.
@@ -167,7 +167,7 @@ impl Walk {
         if self.buffer.len() < want {
             self.buffer.resize(want, 0);
         }
-        let from = self.offset + u64::try_from(self.filled).unwrap_or(u64::MAX);
+        let from = self.offset + wide(self.filled);
         let rest = self.buffer.get_mut(self.filled..want).unwrap_or_default();
         self.filled += self.file.read_at(rest, from)?;
         Ok(self.filled >= len)

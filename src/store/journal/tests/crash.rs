@@ -69,12 +69,12 @@ impl World {
 
     /// Opens: acknowledged <= recovered <= submitted, in order.
     fn open(&mut self) {
-        let vouched = Lsn(self.dice.roll(self.sure.len() as u64 + 1));
+        let vouched = Lsn(self.dice.roll(wide(self.sure.len()) + 1));
         let opened = Journal::open_on(Arc::new(self.disk.clone()), SMALL, vouched);
         let (journal, found) = opened.unwrap();
         let mut frames = all(&journal).unwrap();
         assert!(found.incarnation > self.incarnation, "incarnations only grow");
-        assert_eq!(frames.len() as u64, found.last.0);
+        assert_eq!(wide(frames.len()), found.last.0);
         assert!(frames.len() >= self.sure.len(), "an acknowledged frame is gone");
         let more = frames.split_off(self.sure.len());
         assert_eq!(frames, self.sure);
@@ -92,7 +92,7 @@ impl World {
             .map(|n| (made + n).to_be_bytes().into_iter().cycle().take(usize::from(len) + 1).collect())
             .collect();
         self.made += u64::from(count);
-        let expected = Lsn(self.sure.len() as u64 + 1);
+        let expected = Lsn(wide(self.sure.len()) + 1);
         match self.journal().append(&frames) {
             Ok(first) => {
                 assert_eq!(first, expected);

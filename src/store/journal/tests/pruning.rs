@@ -21,12 +21,12 @@ fn a_sealed_segment_is_replaced_by_its_pruned_copy() {
     let pruner = journal.pruner();
     let mut until = 0;
     for segment in &before {
-        let pruned = pruner.prune(segment.first, shorten).unwrap();
-        assert_eq!(pruned.is_some(), segment.sealed);
-        if let Some(pruned) = pruned {
-            assert_eq!((pruned.first, pruned.last), (segment.first, segment.last));
-            assert!(pruned.pruned && pruned.bytes < segment.bytes);
-            until = pruned.last.0;
+        let copy = pruner.prune(segment.first, shorten).unwrap();
+        assert_eq!(copy.is_some(), segment.sealed);
+        if let Some(copy) = copy {
+            assert_eq!((copy.first, copy.last), (segment.first, segment.last));
+            assert!(copy.pruned && copy.bytes < segment.bytes);
+            until = copy.last.0;
         }
     }
     assert!(until > 100);
@@ -56,7 +56,7 @@ fn a_group_that_was_cut_is_whole_in_the_copy() {
     let mut content = disk.content(&name);
     let end = content.iter().rposition(|byte| *byte != 0).unwrap() + 1;
     content.truncate(end - 1);
-    disk.put(&name, content);
+    disk.put(&name, &content);
     let (mut journal, found) = open(&disk);
     assert_eq!(found.last, Lsn(4));
     fill(&mut journal, 150);

@@ -24,7 +24,7 @@ fn ends_of_frames(content: &[u8]) -> Vec<usize> {
         let count = u32::from_be_bytes(content[at + 48..at + 52].try_into().unwrap());
         at += 56;
         for _ in 0..count {
-            at += 8 + u32::from_be_bytes(content[at..at + 4].try_into().unwrap()) as usize;
+            at += 8 + usize::try_from(u32::from_be_bytes(content[at..at + 4].try_into().unwrap())).unwrap();
             ends.push(at);
         }
     }
@@ -48,8 +48,8 @@ fn truncated_at_any_byte_of_the_last_three_records_it_opens_with_everything_befo
             // A view that has seen all of it tells that it is shorter than it was, which is no contradiction.
             for vouched in [0, 5] {
                 let copy = disk.copy();
-                copy.put(FIRST, content[..len].to_vec());
-                let whole = ends.iter().filter(|end| **end <= len).count() as u64;
+                copy.put(FIRST, &content[..len]);
+                let whole = wide(ends.iter().filter(|end| **end <= len).count());
                 let (mut journal, found) = open_vouched(&copy, vouched).unwrap();
                 assert_eq!(found.last, Lsn(whole), "at {len}");
                 assert_eq!(all(&journal).unwrap(), expected(whole));
@@ -100,7 +100,7 @@ fn a_flipped_bit_is_found_wherever_it_is() {
                 let mut damaged = content.clone();
                 damaged[at] ^= bit;
                 let copy = disk.copy();
-                copy.put(&name, damaged);
+                copy.put(&name, &damaged);
                 match read_damaged(&copy, vouched) {
                     Ok(LAST) | Err(Error::Corrupt { .. }) => {}
                     Ok(found) if found == LAST - 1 => {
@@ -123,7 +123,7 @@ fn damage_before_the_last_group_is_fatal_and_names_the_place() {
     let mut content = disk.content(FIRST);
     let ends = ends_of_frames(&content);
     content[ends[2] - 1] ^= 1;
-    disk.put(FIRST, content);
+    disk.put(FIRST, &content);
     let error = open_vouched(&disk, 0).unwrap_err();
     let Error::Corrupt { place, detail } = error else { panic!("{error:?}") };
     assert_eq!(place, format!("`sim/{FIRST}` at byte {}", ends[1]));
@@ -135,7 +135,7 @@ fn damage_in_a_sealed_segment_is_found_when_it_is_read() {
     let disk = three_segments(true);
     let mut content = disk.content(FIRST);
     content[200] ^= 4;
-    disk.put(FIRST, content);
+    disk.put(FIRST, &content);
     let (journal, _) = open(&disk);
     let reader = journal.reader();
     let mut scan = reader.scan(Lsn(1));
@@ -153,7 +153,7 @@ fn damage_in_the_last_group_is_fatal_only_if_somebody_vouches() {
     let last = *ends_of_frames(&content).last().unwrap();
     let mut damaged = content.clone();
     damaged[last - 1] ^= 1;
-    disk.put(&name, damaged.clone());
+    disk.put(&name, &damaged);
     assert!(matches!(open_vouched(&disk, LAST), Err(Error::Corrupt { .. })));
     assert_eq!(disk.content(&name), damaged, "nothing was cut");
     let (_, found) = open_vouched(&disk, LAST - 1).unwrap();
@@ -176,7 +176,7 @@ fn a_missing_segment_is_fatal() {
 fn a_segment_of_another_store_is_fatal() {
     let (disk, other) = (three_segments(true), three_segments(true));
     let name = &disk.names()[1];
-    disk.put(name, other.content(name));
+    disk.put(name, &other.content(name));
     assert!(matches!(open_vouched(&disk, 0), Err(Error::Corrupt { .. })));
 }
 
@@ -185,7 +185,7 @@ fn a_newer_form_is_refused_by_its_version() {
     let disk = three_segments(true);
     let mut content = disk.content(FIRST);
     content[4] = 2;
-    disk.put(FIRST, content);
+    disk.put(FIRST, &content);
     let Err(Error::Corrupt { detail, .. }) = open_vouched(&disk, 0) else { panic!() };
     assert_eq!(detail, "its form has version 2, this program reads version 1");
 }
@@ -197,7 +197,7 @@ fn a_lost_index_is_made_anew() {
         let copy = disk.copy();
         let mut content = disk.content(FIRST);
         content.truncate(content.len() - cut);
-        copy.put(FIRST, content);
+        copy.put(FIRST, &content);
         assert_eq!(read_damaged(&copy, LAST).unwrap(), LAST);
     }
 }
@@ -227,7 +227,7 @@ fn leftovers_of_an_older_incarnation_never_revive() {
     // The end is torn behind the first group; what follows is cut.
     let mut torn = old.clone();
     torn[ends[0]..].fill(0);
-    disk.put(FIRST, torn);
+    disk.put(FIRST, &torn);
     let (mut journal, found) = open(&disk);
     assert_eq!((found.last, found.incarnation), (Lsn(1), 2));
     journal.append(&[&[b'n'; 10 + 48][..]]).unwrap();
@@ -238,7 +238,7 @@ fn leftovers_of_an_older_incarnation_never_revive() {
     let third = ends[1];
     let shift = end - third;
     content[end..ends[3] + shift].copy_from_slice(&old[third..ends[3]]);
-    disk.put(FIRST, content.clone());
+    disk.put(FIRST, &content);
     let (journal, found) = open(&disk);
     let cut = found.cut.unwrap();
     assert_eq!((found.last, cut.lsn, found.incarnation), (Lsn(2), Lsn(3), 3));
@@ -247,7 +247,7 @@ fn leftovers_of_an_older_incarnation_never_revive() {
     drop(journal);
     // Nor do they prove that a torn group before them was synced.
     content[end - 1] ^= 1;
-    disk.put(FIRST, content);
+    disk.put(FIRST, &content);
     let (_, found) = open(&disk);
     assert_eq!((found.last, found.cut.unwrap().lsn), (Lsn(1), Lsn(2)));
 }

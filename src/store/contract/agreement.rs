@@ -1,0 +1,1 @@
+//! Memory and embedded agree on any sequence of calls.
