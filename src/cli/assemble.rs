@@ -52,7 +52,7 @@ pub(super) fn parts(config: &Config, environment: &Environment) -> (Option<Sourc
 fn of_machine(problem: machine::spec::Problem) -> Problem {
     let machine::spec::Problem { file, line, column, message } = problem;
     let origin = if line == 0 { file } else { format!("{file}:{line}:{column}") };
-    Problem { origin, key: String::new(), message, code: code::MACHINE_INVALID }
+    Problem { origin, key: String::new(), message, code: &code::MACHINE_INVALID }
 }
 
 impl Loaded {

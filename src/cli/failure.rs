@@ -139,8 +139,8 @@ impl std::error::Error for Failure {}
 
 impl From<Vec<config::Problem>> for Failure {
     fn from(problems: Vec<config::Problem>) -> Self {
-        let first = problems.first().map_or(code::CONFIG_INVALID, |problem| problem.code);
-        let all_same = problems.iter().all(|problem| problem.code == first);
+        let first = problems.first().map_or(code::CONFIG_INVALID, |problem| *problem.code);
+        let all_same = problems.iter().all(|problem| *problem.code == first);
         let code = if all_same { first } else { code::CONFIG_INVALID };
         Self::of_all(code, problems.iter().map(ToString::to_string).collect())
     }
