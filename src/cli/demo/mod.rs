@@ -15,9 +15,11 @@ use stage::Stage;
 
 const EXAMPLES: &str = "\
 Examples:
-  tollgate demo                    play the stories, then go on serving what they left
-  tollgate demo --once             play the stories and end; exit code 1 if one ended wrongly
-  tollgate demo --once --json      the same for programs";
+  # play the stories, then go on serving what they left
+  tollgate demo
+  # end after the account; exit code 0 only if every story ended as it must
+  tollgate demo --once
+  tollgate demo --once --json";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

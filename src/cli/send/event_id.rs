@@ -67,12 +67,12 @@ mod tests {
 
     /// Renews, and puts `NEW` in place of what differs from run to run.
     fn renewed(text: &str, pointers: &[&str], items: Option<&str>) -> Option<String> {
-        let hex = |c: char| c.is_ascii_hexdigit();
+        let told = |part: &str| match part.split_at_checked(24) {
+            Some((digits, rest)) if digits.chars().all(|c| c.is_ascii_hexdigit()) => format!("NEW{rest}"),
+            _ => part.to_owned(),
+        };
         let renewed = renew(text, pointers, items).unwrap()?;
-        let parts = renewed.split("evt_").enumerate();
-        let told = parts.map(|(i, part)| if i == 0 { part.to_owned() } else { format!("evt_NEW{}", &part[24..]) });
-        assert!(renewed.split("evt_").skip(1).all(|part| part[..24].chars().all(hex)), "{renewed}");
-        Some(told.collect())
+        Some(renewed.split("evt_").map(told).collect::<Vec<_>>().join("evt_"))
     }
 
     #[test]
