@@ -9,6 +9,7 @@
 //! view/          what the journal implies; may be deleted while the store is closed
 //! view.aside/    the last view that could not be used
 //! view.damaged   why the view is to be built anew; gone once it was
+//! check/         a second view, while the store is checked
 //! ```
 
 use std::fs::{self, File, TryLockError};
@@ -23,7 +24,8 @@ use super::Error;
 const FORMAT: u32 = 1;
 
 /// The head of the settings file.
-const HEAD: &str = "# Written when the store was created. The journal is numbered and cut by these: do not change them.\n";
+const HEAD: &str =
+    "# Written when the store was created. The journal is numbered and cut by these: do not change them.\n";
 
 /// Where the parts of a store lie.
 #[derive(Clone, Debug)]
@@ -63,9 +65,13 @@ impl Layout {
         self.dir.join("view")
     }
 
-    /// A view that is built only to be compared with the real one.
-    pub(super) fn proof(&self) -> PathBuf {
-        self.dir.join("view.proof")
+    /// The layout of a folder within, for a view that stands beside the real one.
+    pub(super) fn beside(&self, name: &str) -> Self {
+        Self { dir: self.dir.join(name) }
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     pub(super) fn settings(&self) -> PathBuf {
@@ -104,7 +110,8 @@ impl Layout {
     /// Writes the settings; they are durable when it returns.
     pub(super) fn write_settings(&self, fixed: &Fixed) -> Result<(), Error> {
         let path = self.settings();
-        let corrupt = |error: toml::ser::Error| Error::Corrupt { place: path.display().to_string(), detail: error.to_string() };
+        let corrupt =
+            |error: toml::ser::Error| Error::Corrupt { place: path.display().to_string(), detail: error.to_string() };
         let text = toml::to_string(fixed).map_err(corrupt)?;
         self.write_whole(&path, &format!("{HEAD}{text}")).map_err(|error| io_error("writing", &path, &error))
     }

@@ -154,7 +154,12 @@ impl Rig {
     }
 
     /// Commits these entries and judgements as the newest owner, on the newest version.
-    pub(crate) async fn commit(&self, entity: &EntityKey, entries: Vec<Entry>, judged: Vec<Judged>) -> Result<u64, Error> {
+    pub(crate) async fn commit(
+        &self,
+        entity: &EntityKey,
+        entries: Vec<Entry>,
+        judged: Vec<Judged>,
+    ) -> Result<u64, Error> {
         let before = self.load(entity).await;
         let commit = facts::commit(entity, before.as_ref(), self.adopt(entity).await);
         let commit = Commit { entries, judged, ..commit };
