@@ -133,8 +133,12 @@ codes! {
         "See `tollgate help` and the examples of `--help`.";
     CONFIG_INVALID = "config_invalid", Exit(2), "the configuration can't be used",
         "Mend the keys that are named; `tollgate config check` shows the merged result.";
+    DEMO_FAILED = "demo_failed", Exit(1), "a story of the demo did not end as it must",
+        "The lines marked `WRONG` say how it ended; report them as a bug.";
     SECRET_INVALID = "secret_invalid", Exit(2), "a secret can't be used",
         "Copy it again from the provider, without spaces or quotes around it.";
+    SECRET_MISSING = "secret_missing", Exit(2), "the source has no signing secret",
+        "Set the variable that the detail names to the secret that the provider shows.";
     MACHINE_INVALID = "machine_invalid", Exit(2), "a machine file can't be used",
         "Mend the lines that are named; `tollgate machine check` looks again.";
     KEYS_FILE_INVALID = "keys_file_invalid", Exit(2), "the file of keys can't be read",
@@ -153,6 +157,8 @@ codes! {
         "Restore the named file from a backup; `tollgate store check` looks again.";
     STORE_FAILED = "store_failed", Exit(1), "the store could not be read or written",
         "See the operating system's words in the detail.";
+    ENGINE_STOPPED = "engine_stopped", Exit(1), "the server stopped by itself",
+        "Mend what the detail says and start it again: everything that was acknowledged is kept.";
     LISTEN_FAILED = "listen_failed", Exit(1), "the address can't be listened on",
         "Choose another with `--listen`, or stop what uses it.";
     FILE_FAILED = "file_failed", Exit(1), "a file could not be read or written",

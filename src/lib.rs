@@ -9,6 +9,8 @@ pub mod engine;
 
 pub mod http;
 
+pub mod cli;
+
 pub mod code;
 pub mod config;
 pub mod telemetry;

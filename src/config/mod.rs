@@ -10,6 +10,7 @@
 mod environment;
 mod extract;
 mod layer;
+mod rules;
 mod secret;
 mod section;
 mod show;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 
 /// A source that is whole, for what the shipped ones should not be bent for.
-const ACME: &str = r#"
+pub(super) const ACME: &str = r#"
 [sources.acme]
 secrets_env = "ACME_SECRET"
 
@@ -32,7 +32,7 @@ fn environment(variables: &[(&str, &str)]) -> Environment {
     Environment::of(variables.iter().copied())
 }
 
-fn load(
+pub(super) fn load(
     text: &str,
     variables: &[(&str, &str)],
     flags: &[(&'static str, &'static str, &str)],

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::entry::{Entry, Reason, Rule};
+use super::entry::Entry;
 use super::event::Position;
+use super::outcome::{Reason, Rule};
 use super::time::Timestamp;
 
 /// What `decide` or `settle` answers of a run of events of one entity.

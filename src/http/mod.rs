@@ -7,6 +7,7 @@
 mod auth;
 mod cursor;
 mod dead_letters;
+pub mod demo_upstream;
 mod door;
 pub mod dto;
 mod entities;

@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use super::Error;
 use super::keys::{self, DueKey, Key};
 use super::records::{CommandRecord, CommitRecord, DeliveryRecord, StoredAction, corrupt};
-use crate::domain::{Attempt, Disposition, Entity, EntityKey, Judged, Lsn, MachineName, Position, StateName, Timestamp};
+use crate::domain::{
+    Attempt, Disposition, Entity, EntityKey, Judged, Lsn, MachineName, Position, StateName, Timestamp,
+};
 
 /// The version of the form of the view's values.
 const VALUE_VERSION: u8 = 1;

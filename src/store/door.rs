@@ -9,7 +9,12 @@ use crate::domain::{Admission, Delivery, EventDigest, EventId, Lsn, Position, So
 /// The seen ids, as the door needs them.
 pub(super) trait Ids {
     /// Where the first of this id stands and whether its digest is this one; none if the id is new.
-    fn seen(&mut self, source: &SourceName, id: &EventId, digest: &EventDigest) -> Result<Option<(Position, bool)>, Error>;
+    fn seen(
+        &mut self,
+        source: &SourceName,
+        id: &EventId,
+        digest: &EventDigest,
+    ) -> Result<Option<(Position, bool)>, Error>;
 
     /// Marks the id: its first stands there.
     fn mark(&mut self, source: &SourceName, id: &EventId, digest: &EventDigest, position: Position);

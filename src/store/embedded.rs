@@ -23,7 +23,8 @@ use super::stage::Reply;
 use super::{Command, Commit, Due, Epoch, Error, Options, Scope, Status, Store};
 use crate::domain::query::{DeadLetter, EntityCursor, EntityFilter, Page};
 use crate::domain::{
-    Admission, Delivery, Entity, EntityKey, Entry, Kept, Lsn, MachineName, Pending, Position, Recorded, Shard, Timestamp,
+    Admission, Delivery, Entity, EntityKey, Entry, Kept, Lsn, MachineName, Pending, Position, Recorded, Shard,
+    Timestamp,
 };
 
 /// How many reads may wait for the disk at once.
@@ -51,10 +52,8 @@ impl EmbeddedStore {
     pub fn open(dir: &Path, options: Options) -> Result<Self, Error> {
         let layout = Layout::new(dir);
         let lock = layout.lock()?;
-        let disks = Disks {
-            journal: Arc::new(OsDisk::new(&layout.journal())?),
-            seen: Arc::new(OsDisk::new(&layout.seen())?),
-        };
+        let disks =
+            Disks { journal: Arc::new(OsDisk::new(&layout.journal())?), seen: Arc::new(OsDisk::new(&layout.seen())?) };
         Self::open_on(&layout, lock, &disks, &options)
     }
 

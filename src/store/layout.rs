@@ -23,7 +23,8 @@ use super::Error;
 const FORMAT: u32 = 1;
 
 /// The head of the settings file.
-const HEAD: &str = "# Written when the store was created. The journal is numbered and cut by these: do not change them.\n";
+const HEAD: &str =
+    "# Written when the store was created. The journal is numbered and cut by these: do not change them.\n";
 
 /// Where the parts of a store lie.
 #[derive(Clone, Debug)]
@@ -104,7 +105,8 @@ impl Layout {
     /// Writes the settings; they are durable when it returns.
     pub(super) fn write_settings(&self, fixed: &Fixed) -> Result<(), Error> {
         let path = self.settings();
-        let corrupt = |error: toml::ser::Error| Error::Corrupt { place: path.display().to_string(), detail: error.to_string() };
+        let corrupt =
+            |error: toml::ser::Error| Error::Corrupt { place: path.display().to_string(), detail: error.to_string() };
         let text = toml::to_string(fixed).map_err(corrupt)?;
         self.write_whole(&path, &format!("{HEAD}{text}")).map_err(|error| io_error("writing", &path, &error))
     }
@@ -124,7 +126,7 @@ impl Layout {
     /// Moves the view out of the way, in place of one that was moved before.
     pub(super) fn set_view_aside(&self) -> Result<(), Error> {
         let (view, aside) = (self.view(), self.dir.join("view.aside"));
-        remove_dir(&aside)?;
+        remove(&aside)?;
         match fs::rename(&view, &aside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("renaming", &view, &error)),
             Ok(()) | Err(_) => Ok(()),
@@ -133,10 +135,7 @@ impl Layout {
 
     /// The view is good again.
     pub(super) fn acquit_view(&self) -> Result<(), Error> {
-        match fs::remove_file(self.damaged()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("removing", &self.damaged(), &error)),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        remove(&self.damaged())
     }
 
     fn damaged(&self) -> PathBuf {
@@ -154,9 +153,10 @@ impl Layout {
     }
 }
 
-/// Removes a directory with all that is in it, if it exists.
-pub(super) fn remove_dir(path: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(path) {
+/// Removes a directory with all that is in it, or a file that stands in its place.
+pub(super) fn remove(path: &Path) -> Result<(), Error> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("removing", path, &error)),
         Ok(()) | Err(_) => Ok(()),
     }

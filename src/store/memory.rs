@@ -16,8 +16,8 @@ use super::window::{Arrival, Bounds, Slot, Window};
 use super::{Action, Command, Commit, Due, Epoch, Error, Scope, Status, Store};
 use crate::domain::query::{DeadLetter, EntityCursor, EntityFilter, Page};
 use crate::domain::{
-    Admission, Attempt, Delivery, Disposition, Entity, EntityKey, EventDigest, EventId, Kept, Lsn, MachineName, Pending,
-    Position, Recorded, Shard, SourceName, Timestamp,
+    Admission, Attempt, Delivery, Disposition, Entity, EntityKey, EventDigest, EventId, Kept, Lsn, MachineName,
+    Pending, Position, Recorded, Shard, SourceName, Timestamp,
 };
 
 /// The store in memory.
@@ -319,7 +319,8 @@ impl Model {
         let shard = record.entity.shard(self.shards);
         for judged in &record.judged {
             let position = judged.position;
-            let fresh = self.window.slot(shard, &record.entity, position).and_then(|slot| slot.decoded.as_deref().cloned());
+            let fresh =
+                self.window.slot(shard, &record.entity, position).and_then(|slot| slot.decoded.as_deref().cloned());
             self.window.remove(shard, &record.entity, position);
             let waited = self.waiting.remove(&position).map(|(_, pending)| pending);
             let Some(mut pending) = fresh.or(waited) else { continue };
@@ -360,7 +361,8 @@ impl Model {
         let waiting = self.waiting.values().filter(|(at, _)| *at <= now).map(|(_, pending)| pending);
         let waiting = waiting.filter(|pending| pending.event.entity.as_ref().is_some_and(&meant)).cloned();
         let fresh = fresh.iter().filter_map(|slot: &Slot| slot.decoded.as_deref().cloned());
-        let sorted: BTreeMap<Position, Pending> = fresh.chain(waiting).map(|pending| (pending.position, pending)).collect();
+        let sorted: BTreeMap<Position, Pending> =
+            fresh.chain(waiting).map(|pending| (pending.position, pending)).collect();
         sorted.into_values().take(limit).collect()
     }
 

@@ -107,6 +107,7 @@ impl Overlay {
 }
 
 fn cost(change: &Change) -> usize {
-    let write = |(key, value): &(Key, Value)| 2 * key.len() + value.as_ref().map_or(0, |value| value.len()) + CHANGE_BYTES;
+    let write =
+        |(key, value): &(Key, Value)| 2 * key.len() + value.as_ref().map_or(0, |value| value.len()) + CHANGE_BYTES;
     CHANGE_BYTES + change.writes.iter().map(write).sum::<usize>()
 }

@@ -32,7 +32,11 @@ pub(super) fn matches(filter: &EntityFilter, entity: &Entity) -> bool {
 }
 
 /// What is due at `now`, from what is due at all in the order of time.
-pub(super) fn due(sorted: impl Iterator<Item = Result<DueKey, Error>>, now: Timestamp, limit: usize) -> Result<Due, Error> {
+pub(super) fn due(
+    sorted: impl Iterator<Item = Result<DueKey, Error>>,
+    now: Timestamp,
+    limit: usize,
+) -> Result<Due, Error> {
     let mut answer = Due::default();
     let mut named = HashSet::new();
     for due in sorted {

@@ -172,7 +172,11 @@ impl Core {
     }
 
     /// [`super::Store::dead_letters`].
-    pub(super) fn dead_letters(&self, after: Option<Position>, limit: usize) -> Result<Page<DeadLetter, Position>, Error> {
+    pub(super) fn dead_letters(
+        &self,
+        after: Option<Position>,
+        limit: usize,
+    ) -> Result<Page<DeadLetter, Position>, Error> {
         let mut range = Table::Dead.all();
         if let Some(after) = after {
             range.start = keys::dead(after);
@@ -198,7 +202,9 @@ impl Core {
         Ok(match self.record(position.lsn)? {
             Some(Record::Command(command)) => match command.action {
                 StoredAction::Replay(replay) if position.item == 0 => replay.origin,
-                StoredAction::Replay(_) | StoredAction::Discard { .. } | StoredAction::MachineChanged { .. } => position,
+                StoredAction::Replay(_) | StoredAction::Discard { .. } | StoredAction::MachineChanged { .. } => {
+                    position
+                }
             },
             Some(Record::Delivery(_) | Record::Commit(_)) | None => position,
         })
@@ -230,7 +236,12 @@ impl Core {
     }
 
     /// The first retries of an entity that are due.
-    fn retries_of(&self, entity: &EntityKey, now: Timestamp, limit: usize) -> Result<BTreeMap<Position, Waiting>, Error> {
+    fn retries_of(
+        &self,
+        entity: &EntityKey,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<BTreeMap<Position, Waiting>, Error> {
         let mut found = BTreeMap::new();
         for pair in self.pairs(keys::retries(entity)) {
             let (key, value) = pair?;
@@ -247,7 +258,12 @@ impl Core {
 
     /// The first retries of a scope that are due, by position: the list of what is due is by time, so all of it is
     /// read, and no more than `limit` of it is held.
-    fn retries_due(&self, scope: Scope<'_>, now: Timestamp, limit: usize) -> Result<BTreeMap<Position, Waiting>, Error> {
+    fn retries_due(
+        &self,
+        scope: Scope<'_>,
+        now: Timestamp,
+        limit: usize,
+    ) -> Result<BTreeMap<Position, Waiting>, Error> {
         let mut first: BTreeMap<Position, EntityKey> = BTreeMap::new();
         for pair in self.pairs(Table::Due.all()) {
             let due = keys::read_due(&pair?.0)?;

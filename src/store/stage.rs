@@ -79,13 +79,7 @@ impl Group {
     }
 
     /// Stages a delivery. An answer at once is one that waits for nothing in this group.
-    pub(super) fn append(
-        &mut self,
-        core: &Core,
-        ids: &mut SeenIds,
-        delivery: Delivery,
-        reply: Reply<Vec<Admission>>,
-    ) {
+    pub(super) fn append(&mut self, core: &Core, ids: &mut SeenIds, delivery: Delivery, reply: Reply<Vec<Admission>>) {
         let lsn = self.next();
         let received_at = delivery.received_at;
         let admitted = match door::admit(delivery, lsn, core.shards, ids) {
@@ -96,7 +90,8 @@ impl Group {
         let marked = ids.take_marked();
         let Some(record) = admitted.record else {
             // A first in this very group must be durable before its duplicates are answered.
-            let durable = |admission: &Admission| matches!(admission, Admission::Duplicate(first) if first.lsn < self.first);
+            let durable =
+                |admission: &Admission| matches!(admission, Admission::Duplicate(first) if first.lsn < self.first);
             if admitted.admissions.iter().all(durable) {
                 return answer(reply, Ok(admitted.admissions));
             }
@@ -136,7 +131,9 @@ impl Group {
                 core.get(&keys::dead(dead))?.ok_or(Error::NotDead { position: dead })?;
                 StoredAction::Discard { dead }
             }
-            Action::MachineChanged { machine, version, sha256 } => StoredAction::MachineChanged { machine, version, sha256 },
+            Action::MachineChanged { machine, version, sha256 } => {
+                StoredAction::MachineChanged { machine, version, sha256 }
+            }
         };
         let dead = match &action {
             StoredAction::Replay(replay) => Some(replay.dead),

@@ -182,9 +182,12 @@ impl View {
         let before = if key.first() == Some(&Table::Commits.code()) { None } else { self.raw(key)? };
         let old_parts = before.as_deref().map_or(0, parts_of);
         let small = value.filter(|value| value.len() <= PART_LEN_MAX);
-        let chunks: Vec<&[u8]> = value.filter(|_| small.is_none()).map_or(Vec::new(), |v| v.chunks(PART_LEN_MAX).collect());
-        let new_parts = u16::try_from(chunks.len())
-            .map_err(|_| Error::TooLarge { bytes: value.map_or(0, <[u8]>::len), limit: usize::from(u16::MAX) * PART_LEN_MAX })?;
+        let chunks: Vec<&[u8]> =
+            value.filter(|_| small.is_none()).map_or(Vec::new(), |v| v.chunks(PART_LEN_MAX).collect());
+        let new_parts = u16::try_from(chunks.len()).map_err(|_| Error::TooLarge {
+            bytes: value.map_or(0, <[u8]>::len),
+            limit: usize::from(u16::MAX) * PART_LEN_MAX,
+        })?;
         for part in 0..old_parts.max(new_parts) {
             let part_key = keys::part(key, part);
             let old = if part < old_parts { self.raw(&part_key)? } else { None };

@@ -70,7 +70,8 @@ async fn a_commit_is_refused_when_the_entity_moved_on(rig: &mut Rig) {
     rig.turn().await;
     let epoch = rig.adopt(&key).await;
     for version in [0, 2] {
-        let commit = Commit { version, entries: vec![entry(None, "active", vec![])], ..facts::commit(&key, None, epoch) };
+        let commit =
+            Commit { version, entries: vec![entry(None, "active", vec![])], ..facts::commit(&key, None, epoch) };
         let error = refused(rig, commit).await;
         let told = matches!(error, Error::Moved { expected, actual: 1, .. } if expected == version);
         assert!(told, "{error}");
@@ -129,7 +130,8 @@ async fn commits_of_one_entity_that_race_are_decided_one_by_one(rig: &mut Rig) {
     let epoch = rig.adopt(&key).await;
     let commit = Commit { entries: vec![entry(None, "active", vec![])], ..facts::commit(&key, None, epoch) };
     let racers: Vec<_> = (0..8).map(|_| (rig.shared(), commit.clone())).collect();
-    let racers: Vec<_> = racers.into_iter().map(|(store, c)| tokio::spawn(async move { store.commit(c).await })).collect();
+    let racers: Vec<_> =
+        racers.into_iter().map(|(store, c)| tokio::spawn(async move { store.commit(c).await })).collect();
     let (mut won, mut moved) = (0, 0);
     for racer in racers {
         match racer.await.unwrap() {

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use crate::domain::{
-    Admit, Attempt, Cause, Check, CheckChange, CheckReason, Claim, Delivery, Disposition, Entity, EntityKey, Entry, Event,
-    EventId, FieldChange, FieldName, Item, Judged, Kind, MachineName, MachineRef, Move, OrderKey, Outcome, Partition,
-    Pending, Position, RawJson, Reason, Rule, SourceName, StateName, Timestamp,
+    Admit, Attempt, Cause, Check, CheckChange, CheckReason, Claim, Delivery, Disposition, Entity, EntityKey, Entry,
+    Event, EventId, FieldChange, FieldName, Item, Judged, Kind, MachineName, MachineRef, Move, OrderKey, Outcome,
+    Partition, Pending, Position, RawJson, Reason, Rule, SourceName, StateName, Timestamp,
 };
 use crate::store::{Commit, Epoch, Fetched};
 
@@ -93,7 +93,8 @@ pub(crate) fn dead() -> Disposition {
 
 /// An entry that moves an entity, or notes something of it if the states are the same.
 pub(crate) fn entry(from: Option<&str>, to: &str, positions: Vec<Position>) -> Entry {
-    let (outcome, rule) = if from == Some(to) { (Outcome::Unchanged, Rule::Same) } else { (Outcome::Advanced, Rule::Advance) };
+    let (outcome, rule) =
+        if from == Some(to) { (Outcome::Unchanged, Rule::Same) } else { (Outcome::Advanced, Rule::Advance) };
     let mut entry = Entry::new(outcome, rule, Cause::Webhook, at(5));
     entry.machine = Some(MachineRef { name: machine(), version: 1 });
     entry.states = Move { from: from.map(StateName::new), to: Some(StateName::new(to)) };
