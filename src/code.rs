@@ -133,6 +133,8 @@ codes! {
         "See `tollgate help` and the examples of `--help`.";
     CONFIG_INVALID = "config_invalid", Exit(2), "the configuration can't be used",
         "Mend the keys that are named; `tollgate config check` shows the merged result.";
+    DEMO_FAILED = "demo_failed", Exit(1), "a story of the demo did not end as it must",
+        "The lines marked `WRONG` say how it ended; report them as a bug.";
     SECRET_INVALID = "secret_invalid", Exit(2), "a secret can't be used",
         "Copy it again from the provider, without spaces or quotes around it.";
     SECRET_MISSING = "secret_missing", Exit(2), "the source has no signing secret",

@@ -1,5 +1,6 @@
 //! Talking to a server. The only file of the command line that names the HTTP client.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -105,6 +106,11 @@ fn read_key(file: &Path) -> Result<String, Failure> {
 }
 
 impl ServerArgs {
+    /// The server of this process at this address.
+    pub(super) fn here(address: SocketAddr) -> Result<Self, Failure> {
+        Ok(Self { server: Url::parse(&format!("http://{address}")).map_err(|error| unreachable(&error.to_string()))? })
+    }
+
     /// The server, without a key.
     pub(super) fn connect(&self) -> Result<Client, Failure> {
         // Only the first call of a process installs it; a later one finds it there.

@@ -253,7 +253,7 @@ impl Rule {
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Noted => "the event says nothing of the state",
-            Self::Hint => "something changed, so the upstream was asked",
+            Self::Hint => "something changed",
             Self::UnknownState => "the state is not declared in the machine",
             Self::Created => "the first word of it, in a state that it can begin in",
             Self::Unknown => "the first word of it, in a state that it cannot begin in",

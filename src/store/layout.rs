@@ -126,7 +126,7 @@ impl Layout {
     /// Moves the view out of the way, in place of one that was moved before.
     pub(super) fn set_view_aside(&self) -> Result<(), Error> {
         let (view, aside) = (self.view(), self.dir.join("view.aside"));
-        remove_dir(&aside)?;
+        remove(&aside)?;
         match fs::rename(&view, &aside) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("renaming", &view, &error)),
             Ok(()) | Err(_) => Ok(()),
@@ -135,10 +135,7 @@ impl Layout {
 
     /// The view is good again.
     pub(super) fn acquit_view(&self) -> Result<(), Error> {
-        match fs::remove_file(self.damaged()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("removing", &self.damaged(), &error)),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        remove(&self.damaged())
     }
 
     fn damaged(&self) -> PathBuf {
@@ -156,9 +153,10 @@ impl Layout {
     }
 }
 
-/// Removes a directory with all that is in it, if it exists.
-pub(super) fn remove_dir(path: &Path) -> Result<(), Error> {
-    match fs::remove_dir_all(path) {
+/// Removes a directory with all that is in it, or a file that stands in its place.
+pub(super) fn remove(path: &Path) -> Result<(), Error> {
+    let removed = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+    match removed {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("removing", path, &error)),
         Ok(()) | Err(_) => Ok(()),
     }

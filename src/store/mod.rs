@@ -38,6 +38,8 @@ mod recent;
 mod records;
 mod signals;
 mod stage;
+#[cfg(test)]
+mod tests;
 mod view;
 mod window;
 

@@ -6,11 +6,12 @@ pub(crate) mod facts;
 mod agreement;
 mod appending;
 mod deciding;
+mod gate;
 mod reading;
 mod rig;
 mod waiting;
 
-pub(crate) use rig::Rig;
+pub(crate) use rig::{Rig, copy, options};
 
 /// Runs each test on every engine.
 macro_rules! contract {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::facts;
+use super::gate::Gate;
 use crate::domain::{Admission, Delivery, Disposition, Entity, EntityKey, Entry, Judged, Pending, Position, Timestamp};
 use crate::store::disk::sim::{Dice, SimDisk};
 use crate::store::embedded::EmbeddedStore;
@@ -35,6 +36,8 @@ pub(crate) struct Bench {
     dir: TempDir,
     pub(crate) journal: SimDisk,
     pub(crate) seen: SimDisk,
+    /// Stands before the journal's disk.
+    pub(crate) gate: Gate,
     pub(crate) options: Options,
     dice: Dice,
     crashes: u32,
@@ -170,10 +173,18 @@ impl Rig {
 
     /// Decides all that is pending of an entity.
     pub(crate) async fn decide(&self, entity: &EntityKey) -> Entity {
-        let (before, pending) = (self.load(entity).await, self.pending(entity, Timestamp::MAX).await);
-        let commit = facts::decide(entity, before.as_ref(), &pending, self.adopt(entity).await);
-        self.store().commit(commit).await.unwrap();
+        self.decide_pending(entity).await;
         self.load(entity).await.unwrap()
+    }
+
+    /// Decides all that is pending of an entity; answers what that was.
+    pub(crate) async fn decide_pending(&self, entity: &EntityKey) -> Vec<Position> {
+        let (before, pending) = (self.load(entity).await, self.pending(entity, Timestamp::MAX).await);
+        if !pending.is_empty() {
+            let commit = facts::decide(entity, before.as_ref(), &pending, self.adopt(entity).await);
+            self.store().commit(commit).await.unwrap();
+        }
+        pending.iter().map(|pending| pending.position).collect()
     }
 
     /// The entity.
@@ -191,12 +202,14 @@ impl Bench {
     fn new(options: Options) -> Self {
         let dir = TempDir::new().unwrap();
         let layout = Layout::new(&dir.path().join("data-0"));
-        Self { dir, journal: SimDisk::default(), seen: SimDisk::default(), options, dice: Dice(7), crashes: 0, layout }
+        let journal = SimDisk::default();
+        let gate = Gate::new(journal.clone());
+        Self { dir, journal, gate, seen: SimDisk::default(), options, dice: Dice(7), crashes: 0, layout }
     }
 
     /// Opens the store.
     pub(crate) fn open(&self) -> Result<EmbeddedStore, Error> {
-        let disks = Disks { journal: Arc::new(self.journal.clone()), seen: Arc::new(self.seen.clone()) };
+        let disks = Disks { journal: Arc::new(self.gate.clone()), seen: Arc::new(self.seen.clone()) };
         EmbeddedStore::open_on(&self.layout, self.layout.lock().unwrap(), &disks, &self.options)
     }
 

@@ -1,81 +1,67 @@
 //! Plays a story: one memory store, a manual clock, a scripted upstream, and turns until nothing is left to do.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use bytes::Bytes;
-use tollgate::domain::{Admission, Entity, EntityKey, Position, SourceName, Timestamp};
+use tollgate::domain::{Admission, Entity, EntityKey, MachineName, Position, Shard, SourceName, Timestamp};
 use tollgate::engine::clock::{Clock, ManualClock};
 use tollgate::engine::decider::Ladder;
 use tollgate::engine::metrics::Metrics;
 use tollgate::engine::reconciler::Reconciler;
 use tollgate::engine::settings::Settings;
 use tollgate::engine::turn::{Core, Next};
-use tollgate::engine::upstream::{Answered, Unanswered, Upstream};
+use tollgate::engine::upstream::Upstream;
 use tollgate::machine::{Registry, Schedule};
-use tollgate::source::{Request, SHIPPED, Secrets, SigningSecret, Source, spec::SourceSpec};
+use tollgate::source::{SHIPPED, Secrets, SigningSecret, Source, spec::SourceSpec};
 use tollgate::store::memory::MemoryStore;
 use tollgate::store::{Action, Command, Epoch, Store};
 
 use super::render::Text;
-use super::story::{Answer, Step, Story};
+use super::story::{MachineFile, Step, Story};
+use super::upstream::{self, Script};
 
 /// A secret that every shipped scheme takes.
 const SECRET: &str = "whsec_dG9sbGdhdGUtc3RvcnktdGVzdC1zZWNyZXQtMDAwMQ==";
 
-/// What the upstream answers by path.
-#[derive(Default)]
-struct Script {
-    answers: Mutex<BTreeMap<String, Answer>>,
-    asked: Mutex<Vec<String>>,
-    clock: Mutex<Option<ManualClock>>,
+/// What came of a story.
+pub(crate) struct Played {
+    /// The text of it.
+    pub(crate) text: String,
+    /// The states in the end, by entity.
+    pub(crate) ends: BTreeMap<String, String>,
+    /// The fields in the end, by entity.
+    pub(crate) fields: BTreeMap<String, String>,
 }
 
-#[async_trait]
-impl Upstream for Script {
-    async fn ask(&self, request: &Request) -> Result<Answered, Unanswered> {
-        let path = request.url.splitn(4, '/').nth(3).map(|path| format!("/{path}")).unwrap();
-        let answer = self.answers.lock().unwrap().get(&path).cloned();
-        let now = self.clock.lock().unwrap().as_ref().unwrap().now();
-        let said = match &answer {
-            None | Some(Answer { status: 0, .. }) => "no answer".to_owned(),
-            Some(answer) => format!("status {}", answer.status),
-        };
-        self.asked.lock().unwrap().push(format!("GET {path}: {said}"));
-        match answer {
-            None | Some(Answer { status: 0, .. }) => Err(Unanswered("could not connect".to_owned())),
-            Some(answer) => Ok(Answered {
-                status: answer.status,
-                body: Bytes::from(answer.body),
-                date: Some(Timestamp::from_secs(now.secs())),
-                to_headers: Duration::ZERO,
-                retry_after: None,
-            }),
+/// Plays a story, with each delivery made `repeats` times more than it says.
+pub(crate) fn play(story: &Story, repeats: u32) -> Played {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    runtime.block_on(async {
+        let mut stage = Stage::set(story, repeats).await;
+        if story.step.first().is_some_and(|step| step.note.is_none()) {
+            stage.text.gap();
         }
-    }
+        for step in &story.step {
+            stage.play(step).await;
+        }
+        stage.end().await
+    })
 }
 
-struct Stage {
+struct Stage<'a> {
+    story: &'a Story,
+    repeats: u32,
     core: Core,
     clock: ManualClock,
     script: Arc<Script>,
     epoch: Epoch,
     held: BTreeMap<EntityKey, Option<Entity>>,
     shown: Position,
+    events: usize,
+    questions: usize,
     text: Text,
-}
-
-pub(crate) fn play(story: &Story) -> String {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    runtime.block_on(async {
-        let mut stage = Stage::set(story).await;
-        for step in &story.step {
-            stage.play(story, step).await;
-        }
-        stage.end().await
-    })
 }
 
 fn settings() -> Settings {
@@ -95,27 +81,33 @@ fn settings() -> Settings {
     }
 }
 
-impl Stage {
-    async fn set(story: &Story) -> Self {
+/// The shipped sources that a story speaks of.
+fn sources(story: &Story) -> BTreeMap<SourceName, Arc<Source>> {
+    let other = story.step.iter().filter_map(|step| step.from.as_ref());
+    let names: BTreeSet<&String> = other.chain([&story.source]).collect();
+    let compile = |name: &String| {
+        let file = SHIPPED.iter().find(|(shipped, _)| shipped == name).unwrap_or_else(|| panic!("no source {name}")).1;
+        let spec: SourceSpec = toml::from_str(file).unwrap();
+        let keys = if story.upstream { upstream::keys() } else { Secrets::default() };
+        let secrets = Secrets { signing: vec![SigningSecret::new(SECRET)], ..keys };
+        (SourceName::new(name), Arc::new(Source::compile(&spec, &secrets).unwrap()))
+    };
+    names.into_iter().map(compile).collect()
+}
+
+impl<'a> Stage<'a> {
+    async fn set(story: &'a Story, repeats: u32) -> Self {
         let clock = ManualClock::new(Timestamp::parse_rfc3339(&story.start).unwrap());
-        let spec: SourceSpec = toml::from_str(shipped(&story.source)).unwrap();
-        let secrets = Secrets {
-            signing: vec![SigningSecret::new(SECRET)],
-            api_key: story.upstream.then(|| "sk_story".to_owned().into()),
-            ..Secrets::default()
-        };
-        let source = Arc::new(Source::compile(&spec, &secrets).unwrap());
-        let sources = BTreeMap::from([(SourceName::new(&story.source), source)]);
-        let script = Arc::new(Script::default());
-        *script.clock.lock().unwrap() = Some(clock.clone());
+        let sources = sources(story);
+        let store = Arc::new(MemoryStore::new(1));
+        let epoch = store.adopt(Shard(0)).await.unwrap();
+        let script = Arc::new(Script::new(clock.clone(), Arc::clone(&store) as Arc<dyn Store>));
         let metrics = Arc::new(Metrics::default());
         let shared: Arc<dyn Clock> = Arc::new(clock.clone());
         let upstream: Arc<dyn Upstream> = Arc::clone(&script) as _;
         let reconciler = Reconciler::new(upstream, Arc::clone(&shared), Arc::clone(&metrics), &sources, &settings());
-        let store = MemoryStore::new(1);
-        let epoch = store.adopt(tollgate::domain::Shard(0)).await.unwrap();
         let core = Core {
-            store: Arc::new(store),
+            store,
             decider: Arc::new(Ladder(Registry::shipped())),
             sources,
             reconciler,
@@ -124,37 +116,79 @@ impl Stage {
             metrics,
             jitter: Arc::new(|delay| delay),
         };
-        let text = Text::titled(&story.title, &story.about);
-        Self { core, clock, script, epoch, held: BTreeMap::new(), shown: Position::default(), text }
+        Self {
+            story,
+            repeats,
+            core,
+            clock,
+            script,
+            epoch,
+            held: BTreeMap::new(),
+            shown: Position::default(),
+            events: 0,
+            questions: 0,
+            text: Text::titled(&story.title, &story.about),
+        }
     }
 
-    async fn play(&mut self, story: &Story, step: &Step) {
+    async fn play(&mut self, step: &Step) {
         if let Some(note) = &step.note {
             self.text.note(note);
         }
         if let Some(seconds) = step.pass_s {
-            self.clock.advance(Duration::from_secs_f64(seconds));
-            self.text.passed(seconds);
+            self.pass(seconds).await;
         }
         if let Some(answer) = &step.answer {
-            self.script.answers.lock().unwrap().insert(answer.path.clone(), answer.clone());
+            self.script.answer(answer);
             self.text.upstream(answer);
         }
+        if let Some(file) = &step.machine {
+            self.load(file);
+        }
         if let Some(body) = &step.deliver {
-            for _ in 0..step.times.unwrap_or(1) {
-                self.deliver(story, step, body).await;
+            for _ in 0..step.times.unwrap_or(1) + self.repeats {
+                self.deliver(step, body).await;
             }
         }
         if step.replay {
             self.replay().await;
         }
-        self.run().await;
-        self.show_entries().await;
+        if step.busy {
+            self.text.busy();
+        } else {
+            self.run().await;
+        }
     }
 
-    async fn deliver(&mut self, story: &Story, step: &Step, body: &str) {
+    /// Lets time pass: what falls due meanwhile is done when it is due.
+    async fn pass(&mut self, seconds: f64) {
+        self.text.passed(seconds);
+        let end = self.clock.now().plus(Duration::from_secs_f64(seconds));
+        while let Some(next) = self.next_due().await.filter(|next| *next <= end) {
+            self.clock.set(next);
+            self.run().await;
+        }
+        self.clock.set(end);
+    }
+
+    async fn next_due(&self) -> Option<Timestamp> {
+        self.core.store.due(self.clock.now(), 100).await.unwrap().next
+    }
+
+    fn load(&mut self, file: &MachineFile) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(format!("{}.toml", file.name));
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &file.text).unwrap();
+        let machines = Registry::load(Some(dir.path())).unwrap_or_else(|problems| panic!("{problems:?}"));
+        self.text.loaded(machines.get(&MachineName::new(&file.name)).unwrap());
+        self.core.decider = Arc::new(Ladder(machines));
+    }
+
+    async fn deliver(&mut self, step: &Step, body: &str) {
         let now = self.clock.now();
-        let source = Arc::clone(&self.core.sources[story.source.as_str()]);
+        let name = step.from.as_ref().unwrap_or(&self.story.source);
+        let source = Arc::clone(&self.core.sources[name.as_str()]);
         let signed_at = Timestamp::from_secs(now.secs() - step.signed_ago_s.unwrap_or(0));
         let headers = source.sign(0, step.id.as_deref().unwrap_or("msg_1"), body.as_bytes(), signed_at);
         let mut bytes = body.as_bytes().to_vec();
@@ -171,15 +205,20 @@ impl Stage {
         let admissions = self.core.store.append(delivery).await.unwrap();
         for (item, admission) in items.iter().zip(&admissions) {
             self.text.received(now, item, admission);
-            if let (Some(key), Admission::Accepted(_)) = (&item.event.entity, admission) {
+            if !matches!(admission, Admission::Accepted(_)) {
+                continue;
+            }
+            self.events += 1;
+            if let Some(key) = &item.event.entity {
                 self.held.entry(key.clone()).or_default();
             }
         }
     }
 
+    /// Replays every dead letter that has an entity to be judged for.
     async fn replay(&mut self) {
         let letters = self.core.store.dead_letters(None, 100).await.unwrap();
-        for letter in letters.items {
+        for letter in letters.items.into_iter().filter(|letter| letter.event.entity.is_some()) {
             let action = Action::Replay { dead: letter.position, event: letter.event.clone() };
             let command = Command { by: Arc::from("anna"), at: self.clock.now(), action };
             let position = self.core.store.command(command).await.unwrap();
@@ -194,21 +233,34 @@ impl Stage {
             let held = self.held.get_mut(&key).unwrap();
             while self.core.turn(&key, self.epoch, held).await.unwrap() != Next::Idle {}
         }
-        for asked in self.script.asked.lock().unwrap().drain(..) {
-            self.text.asked(self.clock.now(), &asked);
-        }
+        self.show().await;
     }
 
-    async fn show_entries(&mut self) {
-        let page = self.core.store.entries(None, Some(self.shown), 1000).await.unwrap();
-        for recorded in &page.items {
+    /// What was asked and decided since the last time, in order.
+    async fn show(&mut self) {
+        let asked = self.script.asked();
+        self.questions += asked.len();
+        let retries = self.core.store.status().retries;
+        let waits = !asked.is_empty() && retries > 0;
+        let now = self.clock.now();
+        let mut asked = asked.into_iter().peekable();
+        let entries = self.core.store.entries(None, Some(self.shown), 1000).await.unwrap().items;
+        for recorded in &entries {
+            while let Some(asked) = asked.next_if(|asked| asked.after < recorded.position.lsn) {
+                self.text.asked(now, &asked);
+            }
             self.text.decided(recorded);
             self.shown = recorded.position;
         }
+        asked.for_each(|asked| self.text.asked(now, &asked));
+        if waits {
+            self.text.waits(now, retries, self.next_due().await);
+        }
     }
 
-    async fn end(mut self) -> String {
-        self.text.heading("In the end");
+    async fn end(mut self) -> Played {
+        self.text.end(self.events, self.questions);
+        let (mut ends, mut fields) = (BTreeMap::new(), BTreeMap::new());
         for key in self.held.keys() {
             let stored = self.core.store.load(key).await.unwrap();
             let entries = self.core.store.entries(Some(key), None, 1000).await.unwrap();
@@ -216,15 +268,13 @@ impl Stage {
             entries.items.iter().for_each(|recorded| recorded.entry.apply(&mut folded));
             assert_eq!(stored.as_ref().unwrap_or(&Entity::unknown(key.clone())), &folded, "the fold of the entries");
             self.text.entity(&folded);
+            let states = folded.ladder().machines.values().map(|held| held.state.to_string());
+            ends.insert(key.to_string(), states.collect::<Vec<_>>().join(", "));
+            fields.insert(key.to_string(), format!("{:?}", folded.ladder().fields));
         }
         for letter in &self.core.store.dead_letters(None, 100).await.unwrap().items {
             self.text.dead_letter(letter);
         }
-        self.text.finish()
+        Played { text: self.text.finish(), ends, fields }
     }
-}
-
-/// The file of a shipped source.
-fn shipped(name: &str) -> &'static str {
-    SHIPPED.iter().find(|(shipped, _)| *shipped == name).unwrap().1
 }

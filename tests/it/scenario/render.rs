@@ -5,11 +5,13 @@ use std::fmt::Write as _;
 
 use tollgate::domain::query::DeadLetter;
 use tollgate::domain::{
-    Admission, Admit, Answer as Seen, Body, Check, CheckChange, Entity, FlagChange, Item, LadderBody, MachineState,
-    Position, Recorded, Timestamp,
+    Admission, Admit, Answer as Seen, Body, Cause, Check, CheckChange, Entity, Entry, Event, FlagChange, Item,
+    LadderBody, MachineRef, MachineState, Outcome, Position, Recorded, Timestamp,
 };
+use tollgate::machine::Machine;
 
 use super::story::Answer;
+use super::upstream::{Asked, Question};
 
 pub(crate) struct Text(String);
 
@@ -18,8 +20,12 @@ impl Text {
         Self(format!("{title}\n\n{}\n", about.trim()))
     }
 
-    pub(crate) fn heading(&mut self, text: &str) {
+    pub(crate) fn gap(&mut self) {
         self.line("");
+    }
+
+    pub(crate) fn heading(&mut self, text: &str) {
+        self.gap();
         self.line(text);
     }
 
@@ -32,11 +38,22 @@ impl Text {
     }
 
     pub(crate) fn upstream(&mut self, answer: &Answer) {
-        let what = match answer.status {
-            0 => "cannot be reached".to_owned(),
-            status => format!("answers {status} {}", answer.body.split_whitespace().collect::<Vec<_>>().join(" ")),
+        let question = Question::of(answer);
+        let body = answer.body.split_whitespace().collect::<Vec<_>>().join(" ");
+        let what = match (answer.status, body.as_str()) {
+            (0, _) => "is not answered".to_owned(),
+            (status, "") => format!("is answered {status}"),
+            (status, body) => format!("is answered {status} {body}"),
         };
-        self.line(&format!("  From now on the upstream {what} to {}", answer.path));
+        self.line(&format!("  From now on GET {question} {what}"));
+    }
+
+    pub(crate) fn loaded(&mut self, machine: &Machine) {
+        self.line(&format!("  From now on the machine {} has version {}", machine.name(), machine.version()));
+    }
+
+    pub(crate) fn busy(&mut self) {
+        self.detail("it waits in the queue");
     }
 
     pub(crate) fn refused(&mut self, now: Timestamp, why: &str) {
@@ -52,7 +69,7 @@ impl Text {
             Admission::Duplicate(first) => format!("duplicate of {first}"),
             Admission::Conflict { first, dead } => format!("conflict with {first}, dead letter {dead}"),
         };
-        self.line(&format!("  {} received   {} {}: {about}; {answer}", clock(now), event.event_type, event.id));
+        self.line(&format!("  {} received   {}: {about}; {answer}", clock(now), named(event)));
         let order = format!("ordered by {}", event.order_key);
         match &item.admit {
             Admit::Queue => self.detail(&format!("claims {}; {order}", claims.join(", "))),
@@ -65,23 +82,21 @@ impl Text {
         self.line(&format!("  {} replayed   dead letter {dead} by anna, as {position}", clock(now)));
     }
 
-    pub(crate) fn asked(&mut self, now: Timestamp, what: &str) {
-        self.line(&format!("  {} asked      {what}", clock(now)));
+    pub(crate) fn asked(&mut self, now: Timestamp, asked: &Asked) {
+        let Asked { after: _, question, came } = asked;
+        self.line(&format!("  {} asked      GET {question}: {came}", clock(now)));
+    }
+
+    pub(crate) fn waits(&mut self, now: Timestamp, events: u64, next: Option<Timestamp>) {
+        let what = if events == 1 { "1 event waits".to_owned() } else { format!("{events} events wait") };
+        let next = next.map_or("never".to_owned(), clock);
+        self.line(&format!("  {} waits      {what} for another try; the next one is at {next}", clock(now)));
     }
 
     pub(crate) fn decided(&mut self, recorded: &Recorded) {
         let entry = &recorded.entry;
-        let state =
-            |state: &Option<tollgate::domain::StateName>| state.as_ref().map_or("-".to_owned(), ToString::to_string);
-        let machine = entry.machine.as_ref().map_or("entity".to_owned(), |machine| machine.name.to_string());
-        let what = if entry.is_move() {
-            format!("{machine} {} -> {}", state(&entry.states.from), state(&entry.states.to))
-        } else {
-            format!("{machine} stays {}", state(&entry.states.to))
-        };
-        let of = entry.positions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
-        let why = format!("{} by {}, {}, for {of}", entry.outcome.as_str(), entry.rule.as_str(), entry.cause.as_str());
-        self.line(&format!("  {} decided    {what} ({why})", clock(entry.decided_at)));
+        let why = format!("{} (rule {}, {})", entry.outcome.as_str(), entry.rule.as_str(), cause(entry));
+        self.line(&format!("  {} decided    {}: {why}", clock(entry.decided_at), what(recorded)));
         if let Some(reason) = &entry.reason {
             self.detail(&reason.to_string());
         }
@@ -142,15 +157,17 @@ impl Text {
 
     pub(crate) fn dead_letter(&mut self, letter: &DeadLetter) {
         let DeadLetter { position, event, received_at, body_sha256: _, attempts } = letter;
-        self.line(&format!(
-            "  dead letter {position}: {} {}, received {}",
-            event.event_type,
-            event.id,
-            clock(*received_at)
-        ));
+        self.line(&format!("  dead letter {position}: {}, received {}", named(event), clock(*received_at)));
         for attempt in attempts {
             self.detail(&format!("{} {}: {}", clock(attempt.at), attempt.reason.code(), attempt.reason));
         }
+    }
+
+    pub(crate) fn end(&mut self, events: usize, questions: usize) {
+        let times = |n: usize| if n == 1 { "once".to_owned() } else { format!("{n} times") };
+        let asked = if questions == 0 { "was not asked".to_owned() } else { format!("was asked {}", times(questions)) };
+        let events = if events == 1 { "1 event was".to_owned() } else { format!("{events} events were") };
+        self.heading(&format!("In the end {events} accepted, and the upstream {asked}"));
     }
 
     pub(crate) fn finish(self) -> String {
@@ -164,6 +181,40 @@ impl Text {
     fn detail(&mut self, text: &str) {
         self.line(&format!("                      {text}"));
     }
+}
+
+/// What an entry says of its machine, or of the event or entity as a whole.
+fn what(recorded: &Recorded) -> String {
+    let entry = &recorded.entry;
+    let Some(MachineRef { name, version: _ }) = &entry.machine else {
+        let event = entry.event_id.as_ref().filter(|_| entry.outcome == Outcome::DeadLettered);
+        let event = event.map_or(String::new(), |event| format!("{event} comes to nothing, "));
+        return format!("{event}{} stays as it is", recorded.entity);
+    };
+    match (&entry.states.from, &entry.states.to) {
+        (None, Some(to)) => format!("{name} begins as {to}"),
+        (Some(from), Some(to)) if from != to => format!("{name} goes from {from} to {to}"),
+        (_, Some(to)) => format!("{name} stays {to}"),
+        (_, None) => format!("{name} has no state yet"),
+    }
+}
+
+/// What made us decide, and what it is about.
+fn cause(entry: &Entry) -> String {
+    let of = entry.positions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    match &entry.cause {
+        Cause::Webhook => format!("webhook {of}"),
+        Cause::Fetch => format!("fetch for {of}"),
+        Cause::Check => format!("check for {of}"),
+        Cause::Command(by) => format!("replay {of} by {by}"),
+        Cause::Timer => format!("timer for {of}"),
+    }
+}
+
+/// The type of an event; one that could not be read has none.
+fn named(event: &Event) -> String {
+    let Event { event_type, id, .. } = event;
+    if event_type.is_empty() { format!("an event without a type, {id}") } else { format!("{event_type} {id}") }
 }
 
 /// The time of day; stories are of one day.

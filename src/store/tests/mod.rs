@@ -1,0 +1,6 @@
+//! What only the embedded store does: faults of the disk, damage of its files, bounds of its memory.
+
+mod damage;
+mod faults;
+mod opening;
+mod overflow;
