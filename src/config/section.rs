@@ -11,6 +11,7 @@ use crate::domain::SourceName;
 use crate::engine::settings;
 use crate::http;
 use crate::machine::Schedule;
+use crate::store::{self, journal};
 
 /// The HTTP server.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -52,14 +53,28 @@ pub struct Paths {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Store {
-    /// How many shards a new store has; an old one keeps its own.
+    /// The count of shards: fixed when a store is created.
     pub shards: u16,
     /// How large a segment of the journal grows.
     pub segment_size: Size,
+    /// The largest frame of the journal.
+    pub frame_max: Size,
+    /// How many requests may wait to be written.
+    pub waiting: usize,
+    /// About how much becomes durable with one sync.
+    pub group_size: Size,
+    /// How many pending events are indexed in memory.
+    pub window_events: usize,
+    /// How many of those are kept decoded.
+    pub window_decoded: usize,
+    /// How many entities are kept decoded.
+    pub entities_at_hand: usize,
+    /// How much may wait for the view.
+    pub overlay_size: Size,
     /// Memory for the view's cache.
-    pub cache_size: Size,
+    pub view_cache: Size,
     /// How long event ids are remembered.
-    pub seen_retention: Span,
+    pub seen_for: Span,
 }
 
 /// The engine.
@@ -147,6 +162,29 @@ impl Paths {
     }
 }
 
+impl Store {
+    /// The same for the embedded store.
+    #[must_use]
+    pub fn options(&self) -> store::Options {
+        store::Options {
+            shards: Some(self.shards),
+            journal: journal::Options {
+                segment_bytes: self.segment_size.0,
+                frame_bytes_max: self.frame_max.to_usize(),
+            },
+            waiting: self.waiting,
+            group_bytes: self.group_size.to_usize(),
+            window_events: self.window_events,
+            window_decoded: self.window_decoded,
+            entities_at_hand: self.entities_at_hand,
+            overlay_bytes: self.overlay_size.to_usize(),
+            view_cache_bytes: self.view_cache.0,
+            seen_for: self.seen_for.0,
+            progress: None,
+        }
+    }
+}
+
 impl Engine {
     /// The same for the engine, with the retry times that sources have of their own.
     #[must_use]
@@ -198,6 +236,13 @@ pub(super) fn check(config: &Config, origin: &dyn Fn(&[&str]) -> String) -> Vec<
     must((1..=512).contains(&store.shards), &["store", "shards"], "it must be 1 to 512");
     must(!paths.data.as_os_str().is_empty(), &["paths", "data"], "it must name a directory");
     must(server.body_limit.0 > 0, &["server", "body_limit"], "it must be above 0");
+    let fits = server.body_limit.0 <= store.frame_max.0 / 2;
+    must(
+        fits,
+        &["server", "body_limit"],
+        "it must be at most half of `store.frame_max`: a body is kept with its events",
+    );
+    must(store.frame_max.0 <= 1 << 30, &["store", "frame_max"], "it must be at most `1GiB`");
     must(server.connections_max > 0, &["server", "connections_max"], "it must be above 0");
     let ten = Span(std::time::Duration::from_secs(10));
     must(server.stop_timeout <= ten, &["server", "stop_timeout"], "it must be at most `10s`");
@@ -205,13 +250,17 @@ pub(super) fn check(config: &Config, origin: &dyn Fn(&[&str]) -> String) -> Vec<
     must(engine.actors_max > 0, &["engine", "actors_max"], "it must be above 0");
     must(engine.fetches_max > 0, &["engine", "fetches_max"], "it must be above 0");
     must(engine.breaker_failures > 0, &["engine", "breaker_failures"], "it must be above 0");
-    let spans = [
-        (server.head_timeout, ["server", "head_timeout"]),
-        (server.body_timeout, ["server", "body_timeout"]),
-        (engine.tick, ["engine", "tick"]),
-    ];
-    for (span, path) in spans {
+    for (span, path) in [(server.body_timeout, ["server", "body_timeout"]), (engine.tick, ["engine", "tick"])] {
         must(!span.0.is_zero(), &path, "it must be above `0s`");
+    }
+    // The server measures these with a clock that ticks twice a second.
+    let coarse = [
+        (server.head_timeout, ["server", "head_timeout"]),
+        (server.keep_alive, ["server", "keep_alive"]),
+        (server.disconnect_timeout, ["server", "disconnect_timeout"]),
+    ];
+    for (span, path) in coarse {
+        must(span.0.as_secs() >= 1, &path, "it must be at least `1s`");
     }
     let mut retry = |retry: &Retry, path: &[&str]| {
         must(retry.first <= retry.max, path, "`first` must be at most `max`");
@@ -231,7 +280,7 @@ pub(super) fn check(config: &Config, origin: &dyn Fn(&[&str]) -> String) -> Vec<
 /// A request can be replayed for as long as its timestamp counts as fresh, on both sides of now: its id must be
 /// remembered for longer.
 fn replays(config: &Config, origin: &dyn Fn(&[&str]) -> String) -> Vec<Problem> {
-    let retention = config.store.seen_retention;
+    let retention = config.store.seen_for;
     let problem = |(name, declared): (&SourceName, &Declared)| {
         let tolerance = declared.spec.signature.tolerance_s?;
         if retention.0.as_secs() > tolerance.saturating_mul(2) {
@@ -239,7 +288,7 @@ fn replays(config: &Config, origin: &dyn Fn(&[&str]) -> String) -> Vec<Problem> 
         }
         let path = ["sources", name.as_str(), "signature", "tolerance_s"];
         let message =
-            format!("twice {tolerance} s is not below `store.seen_retention`, {retention}; lower one, raise the other");
+            format!("twice {tolerance} s is not below `store.seen_for`, {retention}; lower one, raise the other");
         Some(Problem::new(&origin(&path), &path.join("."), &message))
     };
     config.sources.iter().filter_map(problem).collect()

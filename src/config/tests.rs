@@ -58,6 +58,12 @@ fn the_default_file_is_complete_and_fits() {
         ("5s".into(), "1h".into())
     );
     assert_eq!(config.engine.retry.attempts, 12);
+    let (ours, theirs) = (config.store.options(), crate::store::Options::default());
+    assert_eq!((ours.shards, ours.journal.segment_bytes), (Some(64), theirs.journal.segment_bytes));
+    assert_eq!(
+        (ours.waiting, ours.window_events, ours.seen_for),
+        (theirs.waiting, theirs.window_events, theirs.seen_for)
+    );
     let names: Vec<_> = config.sources.keys().map(SourceName::as_str).collect();
     assert_eq!(names, ["flexprice", "paddle", "standard", "stripe"]);
 }
@@ -123,6 +129,7 @@ fn what_is_wrong_is_said_with_its_origin_and_the_nearest_right_name() {
         "file `tollgate.toml`: `telemetry.format`: `jsn` is not one of `text`, `json` (did you mean `json`?)",
     );
     check("server.listen = \"here\"", "file `tollgate.toml`: `server.listen`: invalid socket address syntax");
+    check("server.keep_alive = \"500ms\"", "file `tollgate.toml`: `server.keep_alive`: it must be at least `1s`");
     check("store.shards = 0", "file `tollgate.toml`: `store.shards`: it must be 1 to 512");
     check("engine.retry.first = \"2h\"", "file `tollgate.toml`: `engine.retry`: `first` must be at most `max`");
     check(
@@ -132,7 +139,7 @@ fn what_is_wrong_is_said_with_its_origin_and_the_nearest_right_name() {
     check(
         "sources.stripe.signature.tolerance_s = 3888000",
         "file `tollgate.toml`: `sources.stripe.signature.tolerance_s`: twice 3888000 s is not below \
-         `store.seen_retention`, 90d; lower one, raise the other",
+         `store.seen_for`, 90d; lower one, raise the other",
     );
     check("a = \nb = 1", "file `tollgate.toml`, line 1: string values must be quoted, expected literal string");
 }

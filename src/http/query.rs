@@ -137,6 +137,15 @@ mod tests {
         ))
     }
 
+    /// Stored variants are numbered in their order: counting them up finds any that a list forgot.
+    #[test]
+    fn every_outcome_and_rule_can_be_asked_for() {
+        let outcomes: Vec<Outcome> = (0..=u8::MAX).map_while(|n| postcard::from_bytes(&[n]).ok()).collect();
+        let rules: Vec<Rule> = (0..=u8::MAX).map_while(|n| postcard::from_bytes(&[n]).ok()).collect();
+        assert_eq!(outcomes, Outcome::ALL);
+        assert_eq!(rules, Rule::ALL);
+    }
+
     #[test]
     fn parameters_are_read() {
         let check = |text: &str, expected: &str| assert_eq!(read(text).unwrap(), expected, "{text}");

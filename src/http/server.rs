@@ -31,7 +31,9 @@ pub struct Settings {
     pub workers: usize,
     /// The largest body of a webhook in bytes.
     pub body_limit: usize,
-    /// How long a request's head may take to arrive.
+    /// How long a request's head may take to arrive. It is at least a second, as are `keep_alive` and
+    /// `disconnect_timeout`: the clock that measures them ticks twice a second, and a shorter time could be over
+    /// before it began.
     pub head_timeout: Duration,
     /// How long a request's body may take to arrive.
     pub body_timeout: Duration,

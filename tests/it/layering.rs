@@ -12,7 +12,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
     ("engine", &["domain", "machine", "source", "store"]),
     ("code", &["domain"]),
     ("telemetry", &[]),
-    ("config", &["domain", "machine", "source", "engine", "code", "telemetry"]),
+    ("config", &["domain", "machine", "source", "store", "engine", "code", "telemetry", "http"]),
     ("http", &["domain", "machine", "source", "engine", "code"]),
     ("cli", &["domain", "machine", "source", "store", "engine", "code", "telemetry", "config", "http"]),
 ];

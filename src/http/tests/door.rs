@@ -17,7 +17,7 @@ async fn each_fault_of_a_request_has_its_status_and_code() {
     let check = |found: (u16, String), status: u16, code: &str| assert_eq!(found, (status, code.to_owned()));
 
     check(refused(&world, |request| request.uri("/webhooks/acme")).await, 404, "source_not_found");
-    check(refused(&world, |request| request.uri("/webhooks/stripe")).await, 404, "source_not_found");
+    check(refused(&world, |request| request.uri("/webhooks/paddle")).await, 404, "source_not_found");
     check(
         refused(&world, |_| TestRequest::post().uri("/webhooks/standard").set_payload("{}")).await,
         401,

@@ -3,6 +3,7 @@
 mod auth;
 mod door;
 mod forms;
+mod problem;
 mod reading;
 mod server;
 
@@ -63,7 +64,8 @@ impl Upstream for Nobody {
 /// An engine over an empty memory store.
 async fn engine(clock: &ManualClock) -> Engine {
     let config = Config::load(&Inputs::default()).unwrap();
-    let sources = config.sources(&Environment::of([("STANDARD_WEBHOOK_SECRET", SECRET)])).unwrap();
+    let secrets = [("STANDARD_WEBHOOK_SECRET", SECRET), ("STRIPE_WEBHOOK_SECRET", SECRET)];
+    let sources = config.sources(&Environment::of(secrets)).unwrap();
     let parts = Parts {
         store: Arc::new(MemoryStore::new(4)),
         machines: Registry::shipped(),
@@ -131,9 +133,15 @@ impl World {
             .insert_header(("authorization", format!("Bearer {}", self.tokens["all"])))
     }
 
-    /// Signs a body, posts it, and waits until it is decided.
+    /// Signs a body of the generic source, posts it, and waits until it is decided.
     async fn deliver(&self, id: &str, body: &str) -> Answer {
-        let answer = self.call(signed(&self.source(), id, body, NOON)).await;
+        self.deliver_from("standard", id, body).await
+    }
+
+    /// The same of any source that is on.
+    async fn deliver_from(&self, source: &str, id: &str, body: &str) -> Answer {
+        let source = self.engine.source(source).unwrap();
+        let answer = self.call(signed(&source, id, body, NOON)).await;
         self.settled().await;
         answer
     }
@@ -152,7 +160,8 @@ impl World {
 
 /// A signed delivery.
 fn signed(source: &Source, id: &str, body: &str, at: Timestamp) -> TestRequest {
-    let request = TestRequest::post().uri("/webhooks/standard").set_payload(body.to_owned());
+    let path = format!("/webhooks/{}", source.name());
+    let request = TestRequest::post().uri(&path).set_payload(body.to_owned());
     let headers = source.sign(0, id, body.as_bytes(), at);
     headers.into_iter().fold(request, TestRequest::insert_header)
 }

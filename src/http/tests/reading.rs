@@ -40,6 +40,26 @@ async fn an_id_may_hold_anything_that_can_be_percent_encoded() {
 }
 
 #[actix_web::test]
+async fn an_id_in_several_partitions_is_409_and_lists_them() {
+    let world = World::new().await;
+    for (id, account, live) in [("evt_1", "acct_1", true), ("evt_2", "acct_1", false), ("evt_3", "acct_2", true)] {
+        let body = format!(
+            r#"{{"id":"{id}","object":"event","type":"charge.succeeded","created":1799999000,"account":"{account}",
+                "livemode":{live},"data":{{"object":{{"id":"ch_1","object":"charge","status":"succeeded"}}}}}}"#
+        );
+        assert_eq!(world.deliver_from("stripe", id, &body).await.status, 200);
+    }
+    let answer = world.get("/v1/entities/stripe/charge/ch_1").await;
+    assert_eq!((answer.status, answer.code().as_str()), (409, "partition_ambiguous"));
+    assert_eq!(answer.json()["partitions"], serde_json::json!(["acct_1:live", "acct_1:test", "acct_2:live"]));
+    assert_eq!(world.get("/v1/entities/stripe/charge/ch_1/entries").await.status, 409);
+    let one = world.get("/v1/entities/stripe/charge/ch_1?partition=acct_1:test").await.json();
+    assert_eq!((one["partition"].as_str(), one["state"].as_str()), (Some("acct_1:test"), Some("succeeded")));
+    let listed = world.get("/v1/entities?partition=acct_2:live").await.json();
+    assert_eq!(ids(&listed), ["ch_1"]);
+}
+
+#[actix_web::test]
 async fn what_is_not_there_is_404_with_the_reason() {
     let world = lived_in().await;
     let check = async |path: &str, code: &str, detail: &str| {

@@ -13,8 +13,11 @@ struct Running {
     _data: TempDir,
 }
 
-/// A server on a free port that is as impatient as a test should be.
-async fn run(body_timeout: Duration) -> Running {
+/// Longer than any of these tests takes.
+const PATIENT: Duration = Duration::from_secs(60);
+
+/// A server on a free port that waits so long for the head and the body of a request.
+async fn run(head_timeout: Duration, body_timeout: Duration) -> Running {
     let engine = engine(&ManualClock::new(NOON)).await;
     let data = TempDir::new().unwrap();
     let token = keys_in(&data)["all"].clone();
@@ -22,10 +25,10 @@ async fn run(body_timeout: Duration) -> Running {
         listen: "127.0.0.1:0".parse().unwrap(),
         workers: 1,
         body_limit: 1000,
-        head_timeout: Duration::from_millis(200),
+        head_timeout,
         body_timeout,
         keep_alive: Duration::from_secs(60),
-        disconnect_timeout: Duration::from_millis(200),
+        disconnect_timeout: Duration::from_secs(1),
         connections_max: 10,
         stop_timeout: Duration::from_secs(5),
     };
@@ -61,14 +64,14 @@ const POST: &str = "POST /webhooks/standard HTTP/1.1\r\nhost: t\r\n";
 
 #[actix_web::test]
 async fn a_declared_length_over_the_limit_is_refused_before_the_body_comes() {
-    let running = run(Duration::from_secs(60)).await;
+    let running = run(PATIENT, PATIENT).await;
     has(&running.exchange(&format!("{POST}content-length: 1001\r\n\r\n")).await, "413", "body_too_large");
     running.server.stop().await;
 }
 
 #[actix_web::test]
 async fn a_body_without_a_declared_length_is_cut_at_the_limit() {
-    let running = run(Duration::from_secs(60)).await;
+    let running = run(PATIENT, PATIENT).await;
     let chunk = format!("258\r\n{}\r\n", "x".repeat(600));
     let text = format!("{POST}transfer-encoding: chunked\r\n\r\n{chunk}{chunk}");
     has(&running.exchange(&text).await, "413", "body_too_large");
@@ -77,7 +80,7 @@ async fn a_body_without_a_declared_length_is_cut_at_the_limit() {
 
 #[actix_web::test]
 async fn a_body_that_nobody_asked_for_is_not_read_to_its_end() {
-    let running = run(Duration::from_secs(60)).await;
+    let running = run(PATIENT, PATIENT).await;
     let text = "POST /v1/dead-letters/1.0/replay HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n";
     has(&running.exchange(text).await, "401", "key_missing");
     has(&running.exchange(&text.replace("/v1/", "/v2/")).await, "404", "route_not_found");
@@ -86,8 +89,10 @@ async fn a_body_that_nobody_asked_for_is_not_read_to_its_end() {
 
 #[actix_web::test]
 async fn a_sender_that_trickles_is_cut_off() {
-    let running = run(Duration::from_millis(100)).await;
+    let running = run(PATIENT, Duration::from_millis(100)).await;
     has(&running.exchange(&format!("{POST}content-length: 10\r\n\r\nx")).await, "408", "body_timeout");
+    running.server.stop().await;
+    let running = run(Duration::from_secs(1), PATIENT).await;
     let head = running.exchange("POST /webhooks/standard HTTP/1.1\r\nhost").await;
     assert!(head.starts_with("HTTP/1.1 408"), "{head}");
     running.server.stop().await;
@@ -95,7 +100,7 @@ async fn a_sender_that_trickles_is_cut_off() {
 
 #[actix_web::test]
 async fn a_body_that_breaks_off_leaves_nothing() {
-    let running = run(Duration::from_secs(60)).await;
+    let running = run(PATIENT, PATIENT).await;
     let mut stream = running.connect().await;
     stream.write_all(format!("{POST}content-length: 10\r\n\r\nx").as_bytes()).await.unwrap();
     stream.shutdown().await.unwrap();
@@ -106,7 +111,7 @@ async fn a_body_that_breaks_off_leaves_nothing() {
 
 #[actix_web::test]
 async fn a_stop_ends_the_waiting_of_followers_and_finishes_their_answers() {
-    let running = run(Duration::from_secs(60)).await;
+    let running = run(PATIENT, PATIENT).await;
     let mut stream = running.connect().await;
     let request =
         format!("GET /v1/transitions?wait=30 HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {}\r\n\r\n", running.token);
@@ -127,7 +132,7 @@ async fn a_stop_ends_the_waiting_of_followers_and_finishes_their_answers() {
 
 #[actix_web::test]
 async fn an_address_that_is_taken_is_named() {
-    let running = run(Duration::from_secs(60)).await;
+    let running = run(PATIENT, PATIENT).await;
     let settings = Settings { listen: running.server.address(), ..settings_like() };
     let data = TempDir::new().unwrap();
     let error = serve(running.engine.clone(), Ring::open(data.path(), NOON).unwrap(), &settings).unwrap_err();
