@@ -8,8 +8,10 @@
     reason = "a test may panic"
 )]
 
+mod cases;
 mod kill;
 mod layering;
 mod scenario;
 mod server;
 mod sources;
+mod turns;
