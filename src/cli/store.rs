@@ -8,7 +8,7 @@ use super::failure::Failure;
 use crate::config::Config;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::options::{Options, Progress};
-use crate::store::{Error, Store, journal};
+use crate::store::{Error, Store};
 
 /// Opens the store of a configuration. Shows how far it has come if its view is built anew.
 pub(super) fn open(config: &Config) -> Result<Arc<dyn Store>, Failure> {
@@ -25,14 +25,7 @@ pub(super) fn open(config: &Config) -> Result<Arc<dyn Store>, Failure> {
 }
 
 fn options(config: &Config, progress: Progress) -> Options {
-    let defaults = Options::default();
-    Options {
-        journal: journal::Options { segment_bytes: config.store.segment_size.0, ..defaults.journal },
-        view_cache_bytes: config.store.cache_size.0,
-        seen_for: config.store.seen_retention.0,
-        progress: Some(progress),
-        ..defaults
-    }
+    Options { shards: None, progress: Some(progress), ..config.store.options() }
 }
 
 /// A bar on the standard error stream; nothing is drawn if that is no terminal.
