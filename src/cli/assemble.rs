@@ -148,6 +148,10 @@ fn spread(delay: Duration) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Flag;
+    use crate::engine::clock::SystemClock;
+    use crate::engine::upstream::HttpUpstream;
+    use crate::store::memory::MemoryStore;
 
     #[test]
     fn a_delay_is_spread_over_its_second_half() {
@@ -156,6 +160,46 @@ mod tests {
         assert!(delays.iter().all(|spread| (delay / 2..=delay).contains(spread)));
         assert!(delays.iter().any(|spread| *spread < delay * 6 / 10) && delays.iter().any(|s| *s > delay * 9 / 10));
         assert_eq!(spread(Duration::ZERO), Duration::ZERO);
+    }
+
+    /// A server on a free port, with a store that is kept by the caller too.
+    async fn started(data: &std::path::Path, store: &Arc<MemoryStore>) -> Running {
+        let listen = Flag { name: "--listen", key: "server.listen", value: "127.0.0.1:0".to_owned() };
+        let data = Flag { name: "--data", key: "paths.data", value: data.display().to_string() };
+        let loaded = Loaded::load(&Inputs { flags: vec![listen, data], ..Inputs::default() }).unwrap();
+        let upstream = Arc::new(HttpUpstream::new().unwrap());
+        let store: Arc<dyn Store> = store.clone();
+        loaded.start(store, upstream, Arc::new(SystemClock)).await.unwrap()
+    }
+
+    #[test]
+    fn a_store_that_stops_ends_the_server_with_the_reason() {
+        let data = tempfile::tempdir().unwrap();
+        actix_rt::System::new().block_on(async {
+            let store = Arc::new(MemoryStore::new(1));
+            let mut running = started(data.path(), &store).await;
+            store.close().await.unwrap();
+            let failure = running.ended().await;
+            assert_eq!(failure.exit(), 1);
+            assert!(failure.to_string().contains("stopped by itself: "), "{failure}");
+        });
+    }
+
+    #[test]
+    fn a_stop_closes_the_door_and_then_the_store() {
+        let data = tempfile::tempdir().unwrap();
+        actix_rt::System::new().block_on(async {
+            let store = Arc::new(MemoryStore::new(1));
+            let running = started(data.path(), &store).await;
+            assert_eq!(running.operator_key, Some(data.path().join("operator.key")));
+            let address = running.address();
+            assert!(std::net::TcpStream::connect(address).is_ok());
+            running.stop(Duration::from_secs(10)).await.unwrap();
+            assert!(std::net::TcpStream::connect(address).is_err());
+            assert!(matches!(store.machines().await, Err(crate::store::Error::Stopped { .. })));
+            // The keys are there now.
+            assert_eq!(started(data.path(), &Arc::new(MemoryStore::new(1))).await.operator_key, None);
+        });
     }
 
     #[test]

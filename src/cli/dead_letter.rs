@@ -9,6 +9,9 @@ use super::instant;
 use crate::domain::Position;
 use crate::http::dto::{DeadLetter, DeadLetterShown, Done, KeptDelivery, Page};
 
+/// How far what is told of a dead letter is indented below its first line: to behind the position.
+const INDENT: usize = 10;
+
 const EXAMPLES: &str = "\
 Examples:
   tollgate dead-letter list
@@ -109,25 +112,24 @@ fn list(args: &ListArgs, context: &Context) -> Result<(), Failure> {
     if page.items.is_empty() {
         context.out.line("there are no dead letters")?;
     }
-    page.items.iter().try_for_each(|letter| context.out.line(&told(letter)))?;
+    for letter in &page.items {
+        let (head, rest) = told(letter);
+        context.out.line(&head)?;
+        context.out.prose(INDENT, &rest)?;
+    }
     context.out.more(page.next.as_deref());
     Ok(())
 }
 
-/// A dead letter in two lines, so that it fits a terminal.
-fn told(letter: &DeadLetter) -> String {
-    let position = &letter.position;
-    let indent = " ".repeat(position.len().max(8));
+/// A dead letter's first line, and what stands below it.
+fn told(letter: &DeadLetter) -> (String, String) {
     let code = letter.attempts.last().map_or("unknown", |attempt| attempt.reason.code.as_str());
     let tries = letter.attempts.len();
     let tries = if tries > 1 { format!(" after {tries} tries") } else { String::new() };
     let about = letter.entity.as_ref().map(|of| entity::name(&of.source, &of.kind, &of.id, &of.partition));
     let about = about.map(|entity| format!(", about {entity}")).unwrap_or_default();
-    let received = instant::short(&letter.received_at);
-    format!(
-        "{position:8}  {received}  {code}{tries}\n{indent}  {} {} ({}){about}",
-        letter.source, letter.event_type, letter.event_id
-    )
+    let head = format!("{:8}  {}  {code}{tries}", letter.position, instant::short(&letter.received_at));
+    (head, format!("{} {} {}{about}", letter.source, letter.event_type, letter.event_id))
 }
 
 fn show(args: &ShowArgs, context: &Context) -> Result<(), Failure> {

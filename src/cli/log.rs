@@ -6,10 +6,14 @@ use super::client::{Client, KeyedArgs, block_on};
 use super::entity::{self, EntityPath};
 use super::failure::Failure;
 use super::instant;
+use crate::domain::Rule;
 use crate::http::dto::{Entry, Page};
 
 /// How long a server holds an answer back while nothing moves, in seconds.
 const WAIT_S: u32 = 25;
+
+/// How far what is told of an entry is indented below its first line: to behind the position.
+const INDENT: usize = 10;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,7 +95,7 @@ pub(super) fn run(command: &Command, context: &Context) -> Result<(), Failure> {
     if page.items.is_empty() {
         context.out.line("nothing was decided")?;
     }
-    page.items.iter().try_for_each(|entry| context.out.line(&told(entry)))?;
+    page.items.iter().try_for_each(|entry| tell(entry, context))?;
     context.out.more(page.next.as_deref());
     Ok(())
 }
@@ -142,24 +146,25 @@ async fn feed(client: &Client, after: Option<&str>, limit: usize, wait_s: u32) -
     Ok(client.get::<Page<Entry>>(&["v1", "transitions"], &query).await?.value)
 }
 
-/// Moves as they come. Ends when it is interrupted, and then says where to go on.
+/// Moves as they come. Ends when it is interrupted or the server is gone, and then says where to go on.
 async fn follow(args: &ListArgs, client: &Client, context: &Context) -> Result<(), Failure> {
     let mut after = args.page.after.clone();
     let interrupted = tokio::signal::ctrl_c();
     tokio::pin!(interrupted);
     loop {
         let page = tokio::select! {
-            page = feed(client, after.as_deref(), usize::from(args.page.limit), WAIT_S) => page?,
+            page = feed(client, after.as_deref(), usize::from(args.page.limit), WAIT_S) => page,
             _ = &mut interrupted => {
                 context.out.more(after.as_deref());
                 return Ok(());
             }
         };
+        let page = page.inspect_err(|_| context.out.more(after.as_deref()))?;
         for entry in page.items.iter().filter(|entry| args.fits(entry)) {
             if context.out.is_json() {
                 context.out.document(entry)?;
             } else {
-                context.out.line(&told(entry))?;
+                tell(entry, context)?;
             }
         }
         after = page.next.or(after);
@@ -181,22 +186,21 @@ impl ListArgs {
     }
 }
 
-/// An entry in three lines, so that it fits a terminal: what it is about, what was decided, and why. A fourth says
-/// what went wrong.
-fn told(entry: &Entry) -> String {
+/// Tells an entry: what it is about, what was decided by which rule, what led to it, and what went wrong.
+fn tell(entry: &Entry, context: &Context) -> Result<(), Failure> {
+    let (head, rest) = told(entry);
+    context.out.line(&head)?;
+    rest.iter().try_for_each(|line| context.out.prose(INDENT, line))
+}
+
+/// An entry's first line, and those below it.
+fn told(entry: &Entry) -> (String, Vec<String>) {
     let of = &entry.entity;
     let name = entity::name(&of.source, &of.kind, &of.id, &of.partition);
-    let position = &entry.position;
-    let indent = " ".repeat(position.len().max(8));
-    let mut lines = vec![
-        format!("{position:8}  {}  {name}", instant::short(&entry.decided_at)),
-        format!("{indent}  {}{} by rule `{}`{}", moved(entry), entry.outcome, entry.rule, machine(entry)),
-        format!("{indent}  {}", cause(entry)),
-    ];
-    if let Some(reason) = &entry.reason {
-        lines.push(format!("{indent}  {}", reason.detail));
-    }
-    lines.join("\n")
+    let head = format!("{:8}  {}  {name}", entry.position, instant::short(&entry.decided_at));
+    let decided = format!("{}{} by rule `{}`{}", moved(entry), entry.outcome, entry.rule, meaning(&entry.rule));
+    let reason = entry.reason.as_ref().map(|reason| reason.detail.clone());
+    (head, [decided, format!("{}{}", cause(entry), machine(entry))].into_iter().chain(reason).collect())
 }
 
 fn moved(entry: &Entry) -> String {
@@ -212,7 +216,13 @@ fn moved(entry: &Entry) -> String {
 fn machine(entry: &Entry) -> String {
     let main = format!("{}/{}", entry.entity.source, entry.entity.kind);
     let other = entry.machine.as_ref().filter(|machine| **machine != main && **machine != entry.entity.kind);
-    other.map(|machine| format!(" of {machine}")).unwrap_or_default()
+    other.map(|machine| format!(", of {machine}")).unwrap_or_default()
+}
+
+/// What a rule means in words; nothing for one that a newer server made.
+fn meaning(rule: &str) -> String {
+    let rule = Rule::ALL.into_iter().find(|known| known.as_str() == rule);
+    rule.map(|rule| format!(": {}", rule.meaning())).unwrap_or_default()
 }
 
 fn cause(entry: &Entry) -> String {
@@ -240,22 +250,24 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_is_told_in_three_lines_and_a_reason_in_a_fourth() {
-        let check = |json: &str, expected: &str| assert_eq!(told(&entry(json)), expected);
+    fn an_entry_is_told_with_its_rule_its_cause_and_what_went_wrong() {
+        let check = |json: &str, expected: &[&str]| {
+            let (head, rest) = told(&entry(json));
+            assert_eq!(head, "12.0      2026-11-30T01:48:50Z  stripe/subscription/sub_1");
+            assert_eq!(rest, expected);
+        };
+        let webhook = "webhook customer.subscription.updated evt_1";
         check(
             r#""machine":"stripe/subscription","from":"trialing","to":"active","outcome":"advanced","rule":"advance""#,
-            "12.0      2026-11-30T01:48:50Z  stripe/subscription/sub_1\n          trialing -> active, advanced by rule \
-             `advance`\n          webhook customer.subscription.updated evt_1",
+            &["trialing -> active, advanced by rule `advance`: a declared step leads there", webhook],
         );
         check(
-            r#""machine":"stripe/subscription","to":"active","outcome":"created","rule":"created""#,
-            "12.0      2026-11-30T01:48:50Z  stripe/subscription/sub_1\n          new -> active, created by rule \
-             `created`\n          webhook customer.subscription.updated evt_1",
+            r#""machine":"stripe/subscription","to":"active","outcome":"created","rule":"new_rule""#,
+            &["new -> active, created by rule `new_rule`", webhook],
         );
         check(
             r#""machine":"other","from":"a","to":"a","outcome":"refused","rule":"terminal","reason":{"code":"ambiguous","detail":"why"}"#,
-            "12.0      2026-11-30T01:48:50Z  stripe/subscription/sub_1\n          stays a, refused by rule \
-             `terminal` of other\n          webhook customer.subscription.updated evt_1\n          why",
+            &["stays a, refused by rule `terminal`: the state is final", &format!("{webhook}, of other"), "why"],
         );
     }
 }

@@ -68,6 +68,13 @@ impl Out {
         rows.iter().try_for_each(|row| self.line(&block(head, row)))
     }
 
+    /// Writes lines of prose, indented, and wrapped only to fit a terminal.
+    pub(super) fn prose(&self, indent: usize, text: &str) -> Result<(), Failure> {
+        let indent_text = " ".repeat(indent);
+        let width = self.width.map(|width| usize::from(width).saturating_sub(indent));
+        wrap(width, text).iter().try_for_each(|line| self.line(&format!("{indent_text}{line}")))
+    }
+
     /// Writes names with their values.
     pub(super) fn pairs(&self, pairs: &[(&str, String)]) -> Result<(), Failure> {
         let rows: Vec<_> = pairs.iter().map(|(name, value)| vec![(*name).to_owned(), value.clone()]).collect();
@@ -121,6 +128,23 @@ fn table(width: Option<u16>, head: &[&str], rows: &[Vec<String>]) -> String {
     table.lines().map(|line| line.trim_end().to_owned()).collect::<Vec<_>>().join("\n")
 }
 
+/// Words in lines of at most this width. A longer word has a line of its own.
+fn wrap(width: Option<usize>, text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let length = |text: &str| text.chars().count();
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if width.is_none_or(|width| length(line) + 1 + length(word) <= width) => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            Some(_) | None => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
 /// A row as two lines.
 fn block(head: &[&str], row: &[String]) -> String {
     let Some((name, rest)) = row.split_last() else { return String::new() };
@@ -140,6 +164,14 @@ mod tests {
     fn a_table_has_aligned_columns_and_no_trailing_space() {
         let text = table(None, &["state", "entity"], &rows(&[&["active", "a/b/1"], &["past_due", "a/b/22"]]));
         assert_eq!(text, "state     entity\nactive    a/b/1\npast_due  a/b/22");
+    }
+
+    #[test]
+    fn prose_is_wrapped_at_words() {
+        let check = |width: Option<usize>, expected: &[&str]| assert_eq!(wrap(width, "a bc def ghijk"), expected);
+        check(None, &["a bc def ghijk"]);
+        check(Some(8), &["a bc def", "ghijk"]);
+        check(Some(4), &["a bc", "def", "ghijk"]);
     }
 
     #[test]

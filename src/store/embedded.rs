@@ -16,9 +16,9 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::committer::{Committer, Request};
 use super::core::Core;
-use super::disk::OsDisk;
 use super::layout::Layout;
 use super::open::{Disks, Opened, open};
+use super::replay::Replay;
 use super::stage::Reply;
 use super::{Command, Commit, Due, Epoch, Error, Options, Scope, Status, Store};
 use crate::domain::query::{DeadLetter, EntityCursor, EntityFilter, Page};
@@ -52,22 +52,15 @@ impl EmbeddedStore {
     pub fn open(dir: &Path, options: Options) -> Result<Self, Error> {
         let layout = Layout::new(dir);
         let lock = layout.lock()?;
-        let disks =
-            Disks { journal: Arc::new(OsDisk::new(&layout.journal())?), seen: Arc::new(OsDisk::new(&layout.seen())?) };
-        Self::open_on(&layout, lock, &disks, &options)
+        Self::open_on(&layout, lock, &Disks::of(&layout)?, &options)
     }
 
     pub(super) fn open_on(layout: &Layout, lock: File, disks: &Disks, options: &Options) -> Result<Self, Error> {
-        let opened = match open(layout, disks, options) {
-            // The damage of a view may show only when it is used; the second time it is built anew.
-            Err(_) if layout.condemned().is_some() => open(layout, disks, options)?,
-            opened => opened?,
-        };
-        Self::start(opened, lock)
+        Self::start(open(layout, disks, options)?, lock)
     }
 
     fn start(opened: Opened, lock: File) -> Result<Self, Error> {
-        let Opened { core, journal, ids, applier } = opened;
+        let Opened { journal, ids, replay: Replay { core, applier, .. } } = opened;
         let (requests, received) = mpsc::channel(core.options.waiting.max(1));
         let committer = Committer::new(Arc::clone(&core), journal, ids, received, requests.downgrade());
         let committer = spawn("store-committer", &core, move || {

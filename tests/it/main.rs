@@ -8,6 +8,7 @@
     reason = "a test may panic"
 )]
 
+mod cli;
 mod kill;
 mod layering;
 mod scenario;

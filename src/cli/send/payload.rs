@@ -106,6 +106,7 @@ mod tests {
     #[test]
     fn a_folder_without_payloads_is_a_slip() {
         let dir = tempfile::tempdir().unwrap();
-        assert_eq!(all(&[dir.path().to_owned()]).unwrap_err().exit(), 2);
+        let paths = [dir.path().to_owned()];
+        assert_eq!(all(&paths).unwrap_err().exit(), 2);
     }
 }
