@@ -49,6 +49,7 @@ impl EmbeddedStore {
     ///
     /// # Errors
     /// [`Error::Locked`], [`Error::OtherShards`], [`Error::Corrupt`], [`Error::Full`], [`Error::Io`].
+    #[expect(clippy::needless_pass_by_value, reason = "they are the store's from here on")]
     pub fn open(dir: &Path, options: Options) -> Result<Self, Error> {
         let layout = Layout::new(dir);
         let lock = layout.lock()?;
@@ -192,12 +193,11 @@ impl Store for EmbeddedStore {
 
     async fn load(&self, key: &EntityKey) -> Result<Option<Entity>, Error> {
         self.core.signals.check()?;
-        let held = match self.core.held_at_hand(key) {
-            Some(held) => held,
-            None => {
-                let key = key.clone();
-                self.read(move |core| core.held(&key)).await?
-            }
+        let held = if let Ok(held) = self.core.held_at_hand(key) {
+            held
+        } else {
+            let key = key.clone();
+            self.read(move |core| core.held(&key)).await?
         };
         Ok(held.map(|held| held.entity.clone()))
     }

@@ -46,7 +46,9 @@ impl SeenIds {
 
     /// Takes marks back: their append failed.
     pub(super) fn unmark(&mut self, marked: &[SeenKey]) {
-        marked.iter().for_each(|key| self.seen.remove(key));
+        for key in marked {
+            self.seen.remove(key);
+        }
     }
 
     /// The ids up to a sealed segment's end move to a file, written by [`Seen::work`].
