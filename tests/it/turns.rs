@@ -92,7 +92,7 @@ impl World {
         let shared: Arc<dyn Clock> = Arc::new(clock.clone());
         let reconciler = Reconciler::new(upstream, Arc::clone(&shared), Arc::clone(&metrics), &sources, &settings);
         let core = Core {
-            store: Arc::clone(&store) as Arc<dyn Store>,
+            store: store.clone(),
             decider,
             sources,
             reconciler,
@@ -163,7 +163,7 @@ fn an_event_that_breaks_the_decider_is_put_off_and_given_up_and_the_others_go_on
     turn_test(async {
         let broken =
             Arc::new(Broken { ladder: Ladder(Registry::shipped()), at: "evt_2", repaired: AtomicBool::new(false) });
-        let world = World::new(Arc::clone(&broken) as _, Gate::answering(None, 0), settings()).await;
+        let world = World::new(broken.clone(), Gate::answering(None, 0), settings()).await;
         let first = told(&world.source, "evt_1", "sub_1", "active", 30);
         let key = entity(&first);
         world.store.append(first).await.unwrap();
@@ -196,7 +196,7 @@ fn a_call_that_a_resting_breaker_holds_back_is_no_attempt() {
     turn_test(async {
         let gate = Gate::answering(None, 1000);
         let resting = Settings { breaker_failures: 1, breaker_open: Duration::from_secs(600), ..settings() };
-        let world = World::new(Arc::new(Ladder(Registry::shipped())), Arc::clone(&gate) as _, resting).await;
+        let world = World::new(Arc::new(Ladder(Registry::shipped())), gate.clone(), resting).await;
         let delivery = told(&world.source, "evt_1", "sub_1", "past_due", 5);
         let key = entity(&delivery);
         world.store.append(delivery).await.unwrap();
@@ -220,10 +220,10 @@ fn while_one_entity_waits_for_an_answer_its_events_queue_up_and_other_entities_g
         let store = Arc::new(MemoryStore::new(4));
         let source = stripe();
         let engine = Engine::start(Parts {
-            store: Arc::clone(&store) as Arc<dyn Store>,
+            store: store.clone(),
             machines: Registry::shipped(),
             sources: BTreeMap::from([(source.name().clone(), Arc::clone(&source))]),
-            upstream: Arc::clone(&gate) as Arc<dyn Upstream>,
+            upstream: gate.clone(),
             clock: Arc::new(ManualClock::new(Timestamp::from_secs(NOW))),
             jitter: Arc::new(|delay| delay),
             settings: settings(),
