@@ -6,33 +6,17 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::failure::Failure;
 use crate::config::Config;
+use crate::store::Store;
 use crate::store::embedded::EmbeddedStore;
 use crate::store::options::{Options, Progress};
-use crate::store::{Error, Store, journal};
 
 /// Opens the store of a configuration. Shows how far it has come if its view is built anew.
 pub(super) fn open(config: &Config) -> Result<Arc<dyn Store>, Failure> {
     let (progress, bar) = progress("building the view");
-    let options = options(config, progress);
-    // The count of shards is for a new store; an old one keeps its own.
-    let asked = Options { shards: Some(config.store.shards), ..options.clone() };
-    let store = match EmbeddedStore::open(&config.paths.data, asked) {
-        Err(Error::OtherShards { .. }) => EmbeddedStore::open(&config.paths.data, options),
-        opened => opened,
-    };
+    let options = Options { progress: Some(progress), ..config.store.options() };
+    let store = EmbeddedStore::open(&config.paths.data, options);
     bar.finish_and_clear();
     Ok(Arc::new(store?))
-}
-
-fn options(config: &Config, progress: Progress) -> Options {
-    let defaults = Options::default();
-    Options {
-        journal: journal::Options { segment_bytes: config.store.segment_size.0, ..defaults.journal },
-        view_cache_bytes: config.store.cache_size.0,
-        seen_for: config.store.seen_retention.0,
-        progress: Some(progress),
-        ..defaults
-    }
 }
 
 /// A bar on the standard error stream; nothing is drawn if that is no terminal.

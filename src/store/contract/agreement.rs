@@ -6,7 +6,9 @@ use futures_util::FutureExt;
 use proptest::prelude::*;
 
 use super::Rig;
-use super::facts::{at, check_entry, commit, delivery, entry, event, field_entry, item, judged, machine, sub, unavailable};
+use super::facts::{
+    at, check_entry, commit, delivery, entry, event, field_entry, item, judged, machine, sub, unavailable,
+};
 use super::rig::SHARDS;
 use crate::domain::query::EntityFilter;
 use crate::domain::{
@@ -22,7 +24,12 @@ enum Step {
     /// Items: id, entity, state, where it goes.
     Append(Vec<(u8, u8, u8, u8)>),
     /// Entity, what becomes of its first events, the entries, and whether the version or the epoch is a wrong one.
-    Commit { entity: u8, judge: Vec<u8>, entries: Vec<u8>, wrong: u8 },
+    Commit {
+        entity: u8,
+        judge: Vec<u8>,
+        entries: Vec<u8>,
+        wrong: u8,
+    },
     /// The dead letter of that number is replayed as an event of that entity.
     Replay(u8, u8),
     Discard(u8),

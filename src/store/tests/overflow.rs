@@ -15,7 +15,11 @@ fn small() -> Rig {
 
 /// Decides everything as an engine does, by what is announced; answers the events of each entity in the order in which
 /// they were judged.
-async fn drain(rig: &mut Rig, total: usize, mut turn: impl FnMut(usize) -> Happening) -> BTreeMap<EntityKey, Vec<Position>> {
+async fn drain(
+    rig: &mut Rig,
+    total: usize,
+    mut turn: impl FnMut(usize) -> Happening,
+) -> BTreeMap<EntityKey, Vec<Position>> {
     let mut judged: BTreeMap<EntityKey, Vec<Position>> = BTreeMap::new();
     let mut done = 0;
     while done < total {

@@ -30,6 +30,7 @@ impl World {
             std::fs::write(payloads.join(format!("{name}.json")), payment(state, second)).unwrap();
         }
         std::fs::write(payloads.join("4-odd.json"), payment("held", 30)).unwrap();
+        std::fs::write(folder.path().join("odd.json"), payment("lost", 40)).unwrap();
         let server = Server::start(&folder.path().join("data"), &[]);
         Self { folder, server }
     }
@@ -117,8 +118,13 @@ fn a_dead_letter_is_shown_replayed_and_discarded() {
     let again = world.json(&["dead-letter", "list"])["items"][0]["position"].as_str().unwrap().to_owned();
     let gone = world.told(&["dead-letter", "discard", &position], 1);
     assert!(gone.contains("[dead_letter_not_found, HTTP 404]"), "{gone}");
-    let done = world.json(&["dead-letter", "discard", &again]);
-    assert_eq!((done[0]["command"].as_str(), done[0]["by"].as_str()), (Some("discard"), Some("operator")));
+    world.told(&["send", "--source", "standard", "odd.json"], 0);
+    let list = world.json(&["dead-letter", "list"]);
+    let other = list["items"][1]["position"].as_str().unwrap();
+    let done = world.json(&["dead-letter", "discard", &again, other]);
+    assert_eq!((done[1]["command"].as_str(), done[1]["by"].as_str()), (Some("discard"), Some("operator")));
+    let half = world.told(&["dead-letter", "discard", "1.0", &again], 1);
+    assert!(half.contains("no dead letter stands at 1.0"), "{half}");
     assert_eq!(world.json(&["dead-letter", "list"])["items"], serde_json::json!([]));
 }
 

@@ -21,7 +21,11 @@ const KEY_TEST: &str = "sk_test_story";
 
 /// The keys that the upstream knows.
 pub(crate) fn keys() -> Secrets {
-    Secrets { api_key: Some(KEY.to_owned().into()), api_key_test: Some(KEY_TEST.to_owned().into()), ..Secrets::default() }
+    Secrets {
+        api_key: Some(KEY.to_owned().into()),
+        api_key_test: Some(KEY_TEST.to_owned().into()),
+        ..Secrets::default()
+    }
 }
 
 /// A question: the path, and as whom it is asked.
