@@ -255,6 +255,10 @@ fn schedule_check(change: &mut Change, before: Option<&Held>, after: &Held) {
     if old == new {
         return;
     }
-    old.iter().for_each(|due| change.delete(keys::due(due)));
-    new.iter().for_each(|due| change.mark(keys::due(due)));
+    if let Some(due) = old {
+        change.delete(keys::due(&due));
+    }
+    if let Some(due) = new {
+        change.mark(keys::due(&due));
+    }
 }

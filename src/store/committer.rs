@@ -169,7 +169,9 @@ impl Core {
         let mut state = self.state();
         for Staged { change, arrivals, judged } in staged {
             if let Some((shard, entity, positions)) = judged {
-                positions.iter().for_each(|position| state.window.remove(shard, &entity, *position));
+                for position in positions {
+                    state.window.remove(shard, &entity, position);
+                }
             }
             shards.extend(state.window.extend(change.lsn, &arrivals));
             state.learn(change);

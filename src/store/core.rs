@@ -47,6 +47,13 @@ pub(super) struct State {
     pub(super) ending: Ending,
 }
 
+/// Memory can't tell: the view has to be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Unread;
+
+/// A key of the view with its value.
+pub(super) type Pair = (Key, Arc<[u8]>);
+
 /// Whether the applier goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ending {
@@ -113,7 +120,7 @@ impl Core {
     }
 
     /// The first `limit` pairs of a range.
-    pub(super) fn range(&self, range: &Range<Key>, limit: usize) -> Result<Vec<(Key, Arc<[u8]>)>, Error> {
+    pub(super) fn range(&self, range: &Range<Key>, limit: usize) -> Result<Vec<Pair>, Error> {
         let mut found = Vec::new();
         let mut rest = range.clone();
         while found.len() < limit && rest.start < rest.end {
@@ -140,9 +147,9 @@ impl Core {
         Ok(found)
     }
 
-    /// The entity, if memory knows of it; the inner option is none if it is unknown to the store.
-    pub(super) fn held_at_hand(&self, entity: &EntityKey) -> Option<Option<Arc<Held>>> {
-        self.state().entities.get(entity)
+    /// The entity, if memory can tell.
+    pub(super) fn held_at_hand(&self, entity: &EntityKey) -> Result<Option<Arc<Held>>, Unread> {
+        self.state().entities.get(entity).ok_or(Unread)
     }
 
     /// The entity as of the last durable commit.

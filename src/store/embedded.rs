@@ -16,9 +16,9 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::committer::{Committer, Request};
 use super::core::Core;
-use super::disk::OsDisk;
 use super::layout::Layout;
 use super::open::{Disks, Opened, open};
+use super::replay::Replay;
 use super::stage::Reply;
 use super::{Command, Commit, Due, Epoch, Error, Options, Scope, Status, Store};
 use crate::domain::query::{DeadLetter, EntityCursor, EntityFilter, Page};
@@ -49,25 +49,19 @@ impl EmbeddedStore {
     ///
     /// # Errors
     /// [`Error::Locked`], [`Error::OtherShards`], [`Error::Corrupt`], [`Error::Full`], [`Error::Io`].
+    #[expect(clippy::needless_pass_by_value, reason = "they are the store's from here on")]
     pub fn open(dir: &Path, options: Options) -> Result<Self, Error> {
         let layout = Layout::new(dir);
         let lock = layout.lock()?;
-        let disks =
-            Disks { journal: Arc::new(OsDisk::new(&layout.journal())?), seen: Arc::new(OsDisk::new(&layout.seen())?) };
-        Self::open_on(&layout, lock, &disks, &options)
+        Self::open_on(&layout, lock, &Disks::of(&layout)?, &options)
     }
 
     pub(super) fn open_on(layout: &Layout, lock: File, disks: &Disks, options: &Options) -> Result<Self, Error> {
-        let opened = match open(layout, disks, options) {
-            // The damage of a view may show only when it is used; the second time it is built anew.
-            Err(_) if layout.condemned().is_some() => open(layout, disks, options)?,
-            opened => opened?,
-        };
-        Self::start(opened, lock)
+        Self::start(open(layout, disks, options)?, lock)
     }
 
     fn start(opened: Opened, lock: File) -> Result<Self, Error> {
-        let Opened { core, journal, ids, applier } = opened;
+        let Opened { journal, ids, replay: Replay { core, applier, .. } } = opened;
         let (requests, received) = mpsc::channel(core.options.waiting.max(1));
         let committer = Committer::new(Arc::clone(&core), journal, ids, received, requests.downgrade());
         let committer = spawn("store-committer", &core, move || {
@@ -199,12 +193,11 @@ impl Store for EmbeddedStore {
 
     async fn load(&self, key: &EntityKey) -> Result<Option<Entity>, Error> {
         self.core.signals.check()?;
-        let held = match self.core.held_at_hand(key) {
-            Some(held) => held,
-            None => {
-                let key = key.clone();
-                self.read(move |core| core.held(&key)).await?
-            }
+        let held = if let Ok(held) = self.core.held_at_hand(key) {
+            held
+        } else {
+            let key = key.clone();
+            self.read(move |core| core.held(&key)).await?
         };
         Ok(held.map(|held| held.entity.clone()))
     }

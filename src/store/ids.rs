@@ -23,8 +23,9 @@ impl SeenIds {
         Self { seen, reader, newest: Timestamp::EPOCH, marked: Vec::new() }
     }
 
-    /// Takes the ids of a delivery that stands in the journal, unless they are known.
-    pub(super) fn replay(&mut self, lsn: Lsn, delivery: &DeliveryRecord) {
+    /// Takes the ids of a record that stands in the journal, unless they are known.
+    pub(super) fn replay(&mut self, lsn: Lsn, record: &Record) {
+        let Record::Delivery(delivery) = record else { return };
         self.newest = self.newest.max(delivery.received_at);
         if lsn > self.seen.sealed() {
             for (key, entry) in firsts(lsn, delivery) {
@@ -45,7 +46,9 @@ impl SeenIds {
 
     /// Takes marks back: their append failed.
     pub(super) fn unmark(&mut self, marked: &[SeenKey]) {
-        marked.iter().for_each(|key| self.seen.remove(key));
+        for key in marked {
+            self.seen.remove(key);
+        }
     }
 
     /// The ids up to a sealed segment's end move to a file, written by [`Seen::work`].

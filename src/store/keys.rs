@@ -62,6 +62,22 @@ impl Table {
         }
     }
 
+    /// The table of a key.
+    pub(super) fn of(key: &[u8]) -> Option<Self> {
+        const ALL: [Table; 9] = [
+            Table::Meta,
+            Table::Entity,
+            Table::Commits,
+            Table::State,
+            Table::Retry,
+            Table::Due,
+            Table::Dead,
+            Table::Machine,
+            Table::Part,
+        ];
+        ALL.into_iter().find(|table| key.first() == Some(&table.code()))
+    }
+
     /// All keys of the table.
     pub(super) fn all(self) -> Range<Key> {
         prefixed(&[self.code()])
@@ -87,6 +103,11 @@ pub(super) fn prefixed(prefix: &[u8]) -> Range<Key> {
 /// The key of the view's own figures.
 pub(super) fn meta() -> Key {
     Table::Meta.key()
+}
+
+/// All keys but those of the view's own figures and of the parts of values.
+pub(super) fn everything() -> Range<Key> {
+    vec![Table::Commits.code()]..vec![Table::Part.code()]
 }
 
 /// The key of an entity.

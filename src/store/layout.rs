@@ -9,6 +9,7 @@
 //! view/          what the journal implies; may be deleted while the store is closed
 //! view.aside/    the last view that could not be used
 //! view.damaged   why the view is to be built anew; gone once it was
+//! check/         a second view, while the store is checked
 //! ```
 
 use std::fs::{self, File, TryLockError};
@@ -64,9 +65,13 @@ impl Layout {
         self.dir.join("view")
     }
 
-    /// A view that is built only to be compared with the real one.
-    pub(super) fn proof(&self) -> PathBuf {
-        self.dir.join("view.proof")
+    /// The layout of a folder within, for a view that stands beside the real one.
+    pub(super) fn beside(&self, name: &str) -> Self {
+        Self { dir: self.dir.join(name) }
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
     }
 
     pub(super) fn settings(&self) -> PathBuf {

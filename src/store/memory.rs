@@ -127,7 +127,7 @@ impl Store for MemoryStore {
         let mut model = self.model()?;
         model.refuse(&commit)?;
         let lsn = model.next();
-        model.commit(lsn, CommitRecord::of(commit));
+        model.commit(lsn, &CommitRecord::of(commit));
         self.tell(lsn, BTreeSet::new());
         Ok(lsn)
     }
@@ -315,7 +315,7 @@ impl Model {
         Ok(())
     }
 
-    fn commit(&mut self, lsn: Lsn, record: CommitRecord) {
+    fn commit(&mut self, lsn: Lsn, record: &CommitRecord) {
         let shard = record.entity.shard(self.shards);
         for judged in &record.judged {
             let position = judged.position;

@@ -12,6 +12,7 @@
 //! - Retries and checks are part of what is durable.
 //! - A write error that leaves durability unknown ends the store: every later call answers [`Error::Stopped`].
 
+pub mod check;
 pub mod disk;
 pub mod embedded;
 pub mod journal;
@@ -36,6 +37,7 @@ mod page;
 mod reading;
 mod recent;
 mod records;
+mod replay;
 mod signals;
 mod stage;
 #[cfg(test)]

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::change::{self, Held, Waiting};
-use super::core::Core;
+use super::core::{Core, Pair};
 use super::keys::{self, Key, Table};
 use super::page::{self, FEED_END};
 use super::records::{Kind, Record, StoredAction};
@@ -25,7 +25,7 @@ const PAIRS_MAX: usize = 512;
 struct Pairs<'a> {
     core: &'a Core,
     rest: Range<Key>,
-    read: VecDeque<(Key, Arc<[u8]>)>,
+    read: VecDeque<Pair>,
     next: usize,
 }
 
@@ -306,7 +306,7 @@ impl Core {
 }
 
 impl Iterator for Pairs<'_> {
-    type Item = Result<(Key, Arc<[u8]>), Error>;
+    type Item = Result<Pair, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.read.is_empty() && self.rest.start < self.rest.end {

@@ -163,8 +163,8 @@ async fn everything(store: &dyn Store) -> String {
             line(format!("{:?}", store.due(at(now), limit).await.unwrap()));
         }
     }
-    let states = [None, Some(StateName::new("active")), Some(StateName::new("canceled"))];
-    for state in states {
+    let in_states = [None, Some(StateName::new("active")), Some(StateName::new("canceled"))];
+    for state in in_states {
         let filter = EntityFilter { state, kind: Some(Kind::new("subscription")), ..EntityFilter::default() };
         line(format!("{:?}", store.entities(&filter, None, 100).await.unwrap().items));
     }

@@ -36,7 +36,9 @@ async fn an_entity_is_the_fold_of_its_entries(rig: &mut Rig) {
         vec![field_entry("plan", "pro"), field_entry("seats", "3"), entry(Some("active"), "active", vec![])],
     ];
     for entries in commits {
-        entries.iter().for_each(|entry| entry.apply(&mut expected));
+        for entry in &entries {
+            entry.apply(&mut expected);
+        }
         let before = rig.load(&key).await;
         let mut commit = facts::commit(&key, before.as_ref(), rig.adopt(&key).await);
         (commit.entries, commit.fetched) = (entries, Some(fetched()));

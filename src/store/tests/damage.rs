@@ -1,5 +1,6 @@
 //! Files that are cut, garbled or gone.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -31,11 +32,11 @@ async fn answers(store: &dyn Store) -> String {
     let entities = store.entities(&EntityFilter::default(), None, 100).await.unwrap().items;
     let mut out = format!("{entities:?}\n");
     for entity in &entities {
-        out += &format!("{:?}\n", store.entries(Some(&entity.key), None, 100).await.unwrap().items);
-        out += &format!("{:?}\n", store.pending(Scope::Entity(&entity.key), at(30), 100).await.unwrap());
+        writeln!(out, "{:?}", store.entries(Some(&entity.key), None, 100).await.unwrap().items).unwrap();
+        writeln!(out, "{:?}", store.pending(Scope::Entity(&entity.key), at(30), 100).await.unwrap()).unwrap();
     }
-    out += &format!("{:?}\n", store.dead_letters(None, 100).await.unwrap().items);
-    out += &format!("{:?}\n", store.due(at(15), 100).await.unwrap());
+    writeln!(out, "{:?}", store.dead_letters(None, 100).await.unwrap().items).unwrap();
+    writeln!(out, "{:?}", store.due(at(15), 100).await.unwrap()).unwrap();
     let status = store.status();
     out + &format!("{:?}", (status.pending, status.retries, status.checks, status.dead_letters, status.entities))
 }

@@ -79,9 +79,9 @@ async fn a_full_disk_keeps_nothing_and_the_store_goes_on_when_there_is_space() {
     let discard = Command { by: "ops".into(), at: at(9), action: Action::Discard { dead: letter } };
     assert!(matches!(rig.store().command(discard.clone()).await, Err(Error::Full)));
     assert_eq!(rig.store().append(queued("evt_0", &entity, "active")).await.unwrap().len(), 1, "duplicates are known");
-    let applied = rig.store().status().applied;
-    let kept = (rig.store().status(), rig.load(&entity).await);
-    assert_eq!(kept, (Status { applied, ..status }, None), "nothing was kept");
+    let shown = |status| Status { applied: Lsn(0), ..status };
+    let kept = (shown(rig.store().status()), rig.load(&entity).await);
+    assert_eq!(kept, (shown(status), None), "nothing was kept");
     rig.bench().journal.limit_space(None);
     let id = format!("evt_{sent}");
     let accepted = rig.store().append(queued(&id, &entity, "active")).await.unwrap();

@@ -194,6 +194,39 @@ fn recorded_payloads_that_share_an_id_are_sent_with_new_ones() {
 }
 
 #[test]
+fn a_store_is_checked_and_its_view_rebuilt() {
+    let World { folder, server } = World::new();
+    let cli = Cli::within(folder.path()).with("STANDARD_WEBHOOK_SECRET", STANDARD_SECRET);
+    let address = format!("http://{}", server.address());
+    assert_eq!(cli.run(&["send", "--server", &address, "--source", "standard", "payloads"]).code, 0);
+    server.settle();
+    let locked = cli.run(&["store", "check"]);
+    assert_eq!(locked.code, 1);
+    assert!(locked.err.contains("[data_locked]"), "{}", locked.err);
+    server.kill();
+
+    let sound = cli.run(&["store", "check"]);
+    assert_eq!((sound.code, sound.err.as_str()), (0, ""));
+    assert!(sound.out.starts_with("the store in data is sound\nrecords "), "{}", sound.out);
+    let json: Value = serde_json::from_str(&cli.run(&["store", "check", "--json"]).out).unwrap();
+    assert_eq!(
+        (json["ok"].as_bool(), json["events"].as_u64(), json["entities"].as_u64()),
+        (Some(true), Some(4), Some(1))
+    );
+
+    std::fs::write(folder.path().join("data/view/db"), "garbage").unwrap();
+    let damaged = cli.run(&["store", "check"]);
+    assert_eq!((damaged.code, damaged.out.as_str()), (1, ""));
+    assert!(damaged.err.contains("[store_corrupt]") && damaged.err.contains("store rebuild"), "{}", damaged.err);
+    let rebuilt = cli.run(&["store", "rebuild"]);
+    assert!(rebuilt.code == 0 && rebuilt.out.starts_with("the store in data has a new view\n"), "{rebuilt:?}");
+    assert_eq!(cli.run(&["store", "check"]).out, sound.out);
+    let none = cli.run(&["store", "check", "--data", "nowhere"]);
+    assert_eq!(none.code, 1);
+    assert!(none.err.contains("no store is there"), "{}", none.err);
+}
+
+#[test]
 fn moves_are_followed_as_they_come() {
     let world = World::new();
     let mut follower = Command::new(env!("CARGO_BIN_EXE_tollgate"))

@@ -1,0 +1,303 @@
+//! Checking a store that is closed, and building its view anew.
+//!
+//! A check reads the whole journal, folds it into a second view beside the real one, and compares the two pair by pair:
+//! so an entity is proved to be the fold of its entries, and every list and count to be what the journal implies.
+
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+
+use super::core::Core;
+use super::journal::Reader;
+use super::keys::{self, Key, Table};
+use super::layout::{Fixed, Layout, remove};
+use super::open::{Disks, Opened, existing_view, fresh_view, open, open_journal};
+use super::records::Record;
+use super::replay::Replay;
+use super::view::View;
+use super::{Error, Options};
+use crate::domain::Lsn;
+
+/// How many pairs are compared at a time.
+const PAIRS: usize = 1000;
+
+/// How many problems are listed; more are counted.
+const PROBLEMS_MAX: usize = 1000;
+
+/// What a check or a rebuild found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// The last record.
+    pub last: Lsn,
+    /// Deliveries, and the events in them.
+    pub deliveries: u64,
+    /// Events in the deliveries.
+    pub events: u64,
+    /// Commands of operators.
+    pub commands: u64,
+    /// Decisions.
+    pub commits: u64,
+    /// Entries in the decisions.
+    pub entries: u64,
+    /// Entities.
+    pub entities: u64,
+    /// Events without a decision.
+    pub pending: u64,
+    /// Events that wait for a retry.
+    pub retries: u64,
+    /// Dead letters.
+    pub dead_letters: u64,
+    /// What is wrong: nothing, in a sound store.
+    pub problems: Vec<Problem>,
+    /// How many problems there are besides those listed.
+    pub more_problems: u64,
+}
+
+/// Something that is wrong.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// Where.
+    pub place: String,
+    /// What, and what to do.
+    pub detail: String,
+}
+
+/// Checks the store in a directory; nobody may have it open. Tells [`Options::progress`] how far it has come.
+///
+/// # Errors
+/// [`Error::Locked`], [`Error::Io`]; [`Error::Corrupt`] only if no store is there.
+pub fn check(dir: &Path, options: &Options) -> Result<Report, Error> {
+    let layout = Layout::new(dir);
+    let (_lock, fixed) = existing(&layout)?;
+    let disks = Disks::of(&layout)?;
+    let mut report = Report::default();
+    let view = existing_view(&layout, Some(&fixed), options).unwrap_or_else(|why| {
+        report.add(layout.view().display().to_string(), format!("{why}; it is built anew when the store is opened"));
+        None
+    });
+    let vouched = view.as_ref().map_or(Lsn(0), |view| view.meta().applied);
+    let (journal, recovery) = match open_journal(&disks, options, vouched) {
+        Ok(opened) => opened,
+        Err(Error::Corrupt { place, detail }) => {
+            report.add(place, detail);
+            return Ok(report);
+        }
+        Err(error) => return Err(error),
+    };
+    if fixed.store_id != recovery.store_id.to_string() {
+        report.add(layout.settings().display().to_string(), "it is of another store than the journal".to_owned());
+    }
+    report.last = recovery.last;
+    let beside = layout.beside("check");
+    remove(beside.dir())?;
+    let proved = report.read(&journal.reader()) && {
+        std::fs::create_dir_all(beside.dir()).map_err(|error| Error::Io {
+            action: format!("creating `{}`", beside.dir().display()),
+            detail: error.to_string(),
+        })?;
+        let proof = fresh_view(&beside, &recovery, options)?;
+        report.prove(&layout, &beside, options, fixed.shards, &journal.reader(), (view, proof))?
+    };
+    if !proved {
+        tracing::warn!("the view was not compared");
+    }
+    remove(beside.dir())?;
+    journal.close()?;
+    Ok(report)
+}
+
+/// Drops the view and builds it anew from the journal; nobody may have the store open. Tells [`Options::progress`] how
+/// far it has come.
+///
+/// # Errors
+/// [`Error::Locked`], [`Error::Corrupt`], [`Error::Full`], [`Error::Io`].
+pub fn rebuild(dir: &Path, options: &Options) -> Result<Report, Error> {
+    let layout = Layout::new(dir);
+    let (_lock, _) = existing(&layout)?;
+    remove(&layout.view())?;
+    let Opened { journal, replay, mut ids } = open(&layout, &Disks::of(&layout)?, options)?;
+    let mut report = Report { last: journal.synced(), ..Report::default() };
+    report.count(&replay.core);
+    ids.settle();
+    close(&replay.core)?;
+    journal.close()?;
+    Ok(report)
+}
+
+/// Locks a directory and reads its settings. Nothing is created where no store is.
+fn existing(layout: &Layout) -> Result<(std::fs::File, Fixed), Error> {
+    let nothing = || Error::Corrupt {
+        place: layout.settings().display().to_string(),
+        detail: "no store is there; name its directory with --data".to_owned(),
+    };
+    if !layout.settings().exists() {
+        return Err(nothing());
+    }
+    let lock = layout.lock()?;
+    Ok((lock, layout.read_settings()?.ok_or_else(nothing)?))
+}
+
+/// Closes the view of a store that was opened without threads.
+fn close(core: &Core) -> Result<(), Error> {
+    core.with_view(View::flush)?;
+    if let Some(view) = core.view.write().unwrap_or_else(PoisonError::into_inner).take() {
+        view.close();
+    }
+    Ok(())
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.problems.is_empty()
+    }
+
+    fn add(&mut self, place: String, detail: String) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(Problem { place, detail });
+        } else {
+            self.more_problems += 1;
+        }
+    }
+
+    /// Reads every record of the journal; answers whether all could be.
+    fn read(&mut self, reader: &Reader) -> bool {
+        let count = |len: usize| u64::try_from(len).unwrap_or(u64::MAX);
+        for frame in reader.scan(Lsn(1)) {
+            match frame.and_then(|(lsn, bytes)| Record::decode(lsn, bytes)) {
+                Ok(Record::Delivery(delivery)) => {
+                    self.deliveries += 1;
+                    self.events += count(delivery.items.len());
+                }
+                Ok(Record::Command(_)) => self.commands += 1,
+                Ok(Record::Commit(commit)) => {
+                    self.commits += 1;
+                    self.entries += count(commit.entries.len());
+                }
+                Err(Error::Corrupt { place, detail }) => {
+                    self.add(place, detail);
+                    return false;
+                }
+                Err(error) => {
+                    self.add("journal".to_owned(), error.to_string());
+                    return false;
+                }
+            }
+        }
+        true
+    }
+
+    /// Folds the journal into `proof`, brings the view to the end of the journal and compares the two. Answers false if
+    /// the records contradict each other.
+    fn prove(
+        &mut self,
+        layout: &Layout,
+        beside: &Layout,
+        options: &Options,
+        shards: u16,
+        reader: &Reader,
+        (view, proof): (Option<View>, View),
+    ) -> Result<bool, Error> {
+        let proof = match folded(beside, options, shards, reader, proof) {
+            Ok(proof) => proof,
+            Err(Error::Corrupt { place, detail }) => {
+                self.add(place, detail);
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        self.count(&proof);
+        let ahead = view.as_ref().map(View::meta).filter(|meta| meta.applied > self.last);
+        if let Some(meta) = ahead {
+            let detail = format!("it shows record {}, the journal ends at {}", meta.applied.0, self.last.0);
+            self.add(layout.view().display().to_string(), detail);
+        } else if let Some(view) = view {
+            let quiet = Options { progress: None, ..options.clone() };
+            match folded(layout, &quiet, shards, reader, view).and_then(|view| self.compare(&view, &proof)) {
+                Err(Error::Corrupt { place, detail }) => {
+                    self.add(place, format!("{detail}; rebuild it with `tollgate store rebuild`"));
+                }
+                other => other?,
+            }
+        }
+        close(&proof)?;
+        Ok(true)
+    }
+
+    fn count(&mut self, core: &Core) {
+        let counts = core.state().counts;
+        let count = |count: i64| u64::try_from(count).unwrap_or(0);
+        self.entities = count(counts.entities);
+        self.pending = count(counts.pending);
+        self.retries = count(counts.retries);
+        self.dead_letters = count(counts.dead_letters);
+    }
+
+    fn compare(&mut self, view: &Core, proof: &Core) -> Result<(), Error> {
+        let (is, must) = (view.state().counts, proof.state().counts);
+        if is != must {
+            self.add("view".to_owned(), format!("it counts {is:?}, the journal implies {must:?}"));
+        }
+        while !view.with_view(|view| view.walk(PAIRS))? {}
+        let mut range = keys::everything();
+        while range.start < range.end {
+            let is = view.with_view(|view| view.range(&range, PAIRS))?;
+            let must = proof.with_view(|proof| proof.range(&range, PAIRS))?;
+            let cut =
+                |pairs: &[(Key, Vec<u8>)]| pairs.last().filter(|_| pairs.len() == PAIRS).map(|(key, _)| key.clone());
+            let end = cut(&is).into_iter().chain(cut(&must)).min();
+            let within = |key: &Key| end.as_ref().is_none_or(|end| key <= end);
+            let pairs = |pairs: Vec<(Key, Vec<u8>)>| pairs.into_iter().filter(|(key, _)| within(key)).collect();
+            self.differences(pairs(is), pairs(must));
+            range.start = end.map_or_else(
+                || range.end.clone(),
+                |mut end| {
+                    end.push(0);
+                    end
+                },
+            );
+        }
+        close(view)
+    }
+
+    fn differences(
+        &mut self,
+        mut is: std::collections::BTreeMap<Key, Vec<u8>>,
+        must: std::collections::BTreeMap<Key, Vec<u8>>,
+    ) {
+        for (key, value) in must {
+            match is.remove(&key) {
+                Some(held) if held == value => {}
+                Some(_) => self.add(named(&key), "the view differs from what the journal implies".to_owned()),
+                None => self.add(named(&key), "the view lacks it".to_owned()),
+            }
+        }
+        for key in is.keys() {
+            self.add(named(key), "the view has it, the journal does not imply it".to_owned());
+        }
+    }
+}
+
+/// The journal folded into a view, to its end.
+fn folded(layout: &Layout, options: &Options, shards: u16, reader: &Reader, view: View) -> Result<Arc<Core>, Error> {
+    let mut replay = Replay::new(layout, options, shards, reader.clone(), view)?;
+    replay.read(None, Lsn(u64::MAX))?;
+    replay.applier.catch_up()?;
+    Ok(replay.core)
+}
+
+/// A key in words.
+fn named(key: &[u8]) -> String {
+    let entity = || keys::read_entity(key).map_or_else(|_| hex::encode(key), |entity| entity.to_string());
+    let position = || keys::read_position(key).map_or_else(|_| hex::encode(key), |position| position.to_string());
+    match Table::of(key) {
+        Some(Table::Entity) => format!("entity `{}`", entity()),
+        Some(Table::Commits) => format!("the commits of `{}`", entity()),
+        Some(Table::State) => format!("the state list of `{}`", entity()),
+        Some(Table::Retry) => format!("the retry of {} of `{}`", position(), entity()),
+        Some(Table::Dead) => format!("the dead letter {}", position()),
+        Some(Table::Due | Table::Machine | Table::Meta | Table::Part) | None => {
+            format!("view, key {}", hex::encode(key))
+        }
+    }
+}

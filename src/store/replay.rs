@@ -1,0 +1,169 @@
+//! Reading the journal on: what the view, the seen ids and the pending window lack is taken from it in one pass.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, RwLock};
+
+use super::applier::Applier;
+use super::change::{self, Before, Change};
+use super::core::{Core, Ending, State};
+use super::gather::{Gatherer, gather};
+use super::ids::SeenIds;
+use super::journal::{Reader, SegmentMeta};
+use super::keys::{self, Table};
+use super::layout::Layout;
+use super::overlay::Overlay;
+use super::recent::Recent;
+use super::records::{Kind, Record};
+use super::signals::Signals;
+use super::view::{Meta, View};
+use super::window::{Bounds, Window};
+use super::{Error, Options};
+use crate::domain::Lsn;
+
+/// How often progress is told, in records.
+const PROGRESS_EVERY: u64 = 1000;
+
+/// The journal is read into these.
+pub(super) struct Replay {
+    pub(super) core: Arc<Core>,
+    pub(super) applier: Applier,
+    /// The last record there is.
+    last: Lsn,
+}
+
+impl Replay {
+    /// Begins with what the view has.
+    pub(super) fn new(
+        layout: &Layout,
+        options: &Options,
+        shards: u16,
+        reader: Reader,
+        view: View,
+    ) -> Result<Self, Error> {
+        let (meta, last) = (view.meta(), reader.synced());
+        let core = Arc::new(core(layout, options, shards, reader, view)?);
+        let applier = Applier::new(Arc::clone(&core), meta, last);
+        Ok(Self { core, applier, last })
+    }
+
+    /// Reads from the oldest record that anything lacks to the end. The seen ids lack those from `ids_from` on.
+    pub(super) fn read(&mut self, mut ids: Option<&mut SeenIds>, ids_from: Lsn) -> Result<(), Error> {
+        let Meta { applied, scan_from, complete, .. } = self.applier.meta();
+        let core = Arc::clone(&self.core);
+        let mut gatherer = Gatherer::new(core.shards, bounds(&core.options), scan_from);
+        let sealed: BTreeSet<Lsn> =
+            core.reader.segments().iter().filter(|s| s.sealed).map(|s: &SegmentMeta| s.last).collect();
+        for frame in core.reader.scan(ids_from.min(scan_from).min(Lsn(applied.0 + 1))) {
+            let (lsn, bytes) = frame?;
+            let judges_only = lsn <= applied && lsn < ids_from && gatherer.is_full();
+            if judges_only && Kind::of(lsn, &bytes)? != Kind::Commit {
+                continue;
+            }
+            let record = Record::decode(lsn, bytes)?;
+            if let Some(ids) = ids.as_deref_mut() {
+                ids.replay(lsn, &record);
+                if sealed.contains(&lsn) {
+                    ids.seal(lsn, core.options.seen_for);
+                    ids.settle();
+                }
+            }
+            if lsn > applied {
+                self.imply(lsn, &record)?;
+            }
+            if lsn >= scan_from {
+                gatherer.take(lsn, &record);
+            }
+            if !complete && lsn.0.is_multiple_of(PROGRESS_EVERY) {
+                core.options.tell(lsn.0, self.last.0);
+            }
+        }
+        if !complete {
+            self.applier.load(Some(self.last))?;
+            core.options.tell(self.last.0, self.last.0);
+        }
+        self.fill_window(gatherer)
+    }
+
+    /// Takes what a record changes in the view, and writes the view where memory has a bound.
+    fn imply(&mut self, lsn: Lsn, record: &Record) -> Result<(), Error> {
+        let change = self.core.change(lsn, record)?;
+        let full = {
+            let mut state = self.core.state();
+            state.learn(change);
+            state.overlay.bytes() > self.core.options.overlay_bytes
+        };
+        if full { self.applier.catch_up() } else { Ok(()) }
+    }
+
+    /// The window holds what was gathered; if that was cut by its bound, the rest is read as it drains.
+    fn fill_window(&self, gatherer: Gatherer) -> Result<(), Error> {
+        let mut found = gatherer.finish();
+        let mut state = self.core.state();
+        state.window.refill(&found.arrivals, found.cursor, self.last);
+        // What was judged in an earlier run left room: read on until it is full or nothing is left.
+        while state.window.wanted() > 0 {
+            let bounds = Bounds { events: state.window.wanted(), ..bounds(&self.core.options) };
+            let gatherer = Gatherer::new(self.core.shards, bounds, found.cursor);
+            found = gather(self.core.reader.scan(found.cursor), gatherer, usize::MAX, self.last, self.last)?;
+            state.window.refill(&found.arrivals, found.cursor, self.last);
+        }
+        Ok(())
+    }
+}
+
+/// The bounds of the window.
+fn bounds(options: &Options) -> Bounds {
+    Bounds { events: options.window_events, decoded: options.window_decoded }
+}
+
+/// The shared parts, with everything in memory as the view has it.
+fn core(layout: &Layout, options: &Options, shards: u16, reader: Reader, view: View) -> Result<Core, Error> {
+    let (meta, synced) = (view.meta(), reader.synced());
+    let state = State {
+        window: Window::new(shards, bounds(options), meta.scan_from),
+        overlay: Overlay::default(),
+        entities: Recent::new(options.entities_at_hand),
+        machines: BTreeMap::new(),
+        counts: meta.counts,
+        synced,
+        applied: meta.applied,
+        ending: Ending::Open,
+    };
+    let core = Core {
+        shards,
+        layout: layout.clone(),
+        options: options.clone(),
+        signals: Signals::new(shards, synced),
+        state: Mutex::new(state),
+        work: Condvar::new(),
+        room: Condvar::new(),
+        reader,
+        view: RwLock::new(Some(view)),
+    };
+    for (key, value) in core.range(&Table::Machine.all(), usize::MAX)? {
+        let form = change::decode(&key, &value)?;
+        core.state().machines.insert(keys::read_machine(&key)?, form);
+    }
+    Ok(core)
+}
+
+impl Core {
+    /// What a durable record changes in the view.
+    fn change(&self, lsn: Lsn, record: &Record) -> Result<Change, Error> {
+        match record {
+            Record::Delivery(delivery) => change::of_delivery(lsn, delivery),
+            Record::Command(command) => change::of_command(lsn, command),
+            Record::Commit(commit) => {
+                let held = self.held(&commit.entity)?;
+                let before = commit.judged.iter().map(|judged| {
+                    Ok(match self.waiting(&commit.entity, judged.position)? {
+                        Some(waiting) => Before::Waiting(waiting),
+                        None => Before::Fresh { attempts: self.attempts_of(judged)? },
+                    })
+                });
+                let before: Vec<Before> = before.collect::<Result<_, Error>>()?;
+                change::of_commit(lsn, commit, held.as_deref(), &before)
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Checking and rebuilding a store that is closed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use tempfile::TempDir;
+
+use crate::domain::{Disposition, Lsn, Position};
+use crate::store::check::{Report, check, rebuild};
+use crate::store::contract::facts::{at, commit, dead, entry, field_entry, judged, queued, retry, sub};
+use crate::store::embedded::EmbeddedStore;
+use crate::store::keys::{self, DueKey};
+use crate::store::view::{Meta, View};
+use crate::store::{Error, Options, Store};
+
+fn options() -> Options {
+    Options { shards: Some(4), ..Options::default() }
+}
+
+/// A store of four events: one decided, one waiting for a retry, one given up, one pending.
+async fn furnish(dir: &Path) {
+    let store = EmbeddedStore::open(dir, options()).unwrap();
+    let entity = sub("sub_a");
+    let epoch = store.adopt(entity.shard(4)).await.unwrap();
+    for n in 1..=4 {
+        store.append(queued(&format!("evt_{n}"), &entity, "active")).await.unwrap();
+    }
+    let mut decided = commit(&entity, None, epoch);
+    decided.entries = vec![entry(None, "active", vec![]), field_entry("plan", "pro")];
+    let dispositions = [Disposition::Done, retry(at(10)), dead()];
+    let positions = (1..).map(|lsn| Position { lsn: Lsn(lsn), item: 0 });
+    decided.judged = positions.zip(dispositions).map(|(position, what)| judged(position, what)).collect();
+    store.commit(decided).await.unwrap();
+    store.close().await.unwrap();
+}
+
+/// Opens the view of a closed store and lets somebody change it, as no store ever would.
+fn tamper(dir: &Path, tamper: impl FnOnce(&View) -> BTreeMap<Vec<u8>, Option<Arc<[u8]>>>) {
+    let view = View::open(&dir.join("view"), 1 << 20, Meta::default()).unwrap();
+    let (writes, meta) = (tamper(&view), view.meta());
+    view.apply(&writes, meta).unwrap();
+    view.close();
+}
+
+fn problems(report: &Report) -> Vec<String> {
+    report.problems.iter().map(|problem| format!("{}: {}", problem.place, problem.detail)).collect()
+}
+
+#[tokio::test]
+async fn a_sound_store_is_counted() {
+    let dir = TempDir::new().unwrap();
+    furnish(dir.path()).await;
+    let report = check(dir.path(), &options()).unwrap();
+    assert_eq!(problems(&report), Vec::<String>::new());
+    assert_eq!((report.last, report.deliveries, report.events, report.commits), (Lsn(5), 4, 4, 1));
+    assert_eq!((report.entries, report.commands, report.entities), (2, 0, 1));
+    assert_eq!((report.pending, report.retries, report.dead_letters), (1, 1, 1));
+    assert!(!dir.path().join("check").exists(), "nothing is left behind");
+    let store = EmbeddedStore::open(dir.path(), options()).unwrap();
+    assert_eq!(store.load(&sub("sub_a")).await.unwrap().unwrap().version, 2, "and nothing was changed");
+}
+
+#[tokio::test]
+async fn every_difference_between_view_and_journal_is_named() {
+    let dir = TempDir::new().unwrap();
+    furnish(dir.path()).await;
+    let (entity, stray) = (sub("sub_a"), Position { lsn: Lsn(4), item: 0 });
+    tamper(dir.path(), |view| {
+        let key = keys::entity(&entity);
+        let mut value = view.get(&key).unwrap().unwrap();
+        *value.last_mut().unwrap() ^= 1;
+        let gone = DueKey { at: at(10), entity: entity.clone(), retry: Some(Position { lsn: Lsn(2), item: 0 }) };
+        let dead: Arc<[u8]> = Arc::from([1, 0]);
+        BTreeMap::from([(key, Some(value.into())), (keys::due(&gone), None), (keys::dead(stray), Some(dead))])
+    });
+    let report = check(dir.path(), &options()).unwrap();
+    let named = problems(&report);
+    assert_eq!(named.len(), 3, "{named:?}");
+    let expected = [
+        "entity `stripe/subscription/sub_a`: the view differs from what the journal implies",
+        "the dead letter 4.0: the view has it, the journal does not imply it",
+        ": the view lacks it",
+    ];
+    for expected in expected {
+        assert!(named.iter().any(|named| named.contains(expected)), "{expected}: {named:?}");
+    }
+    rebuild(dir.path(), &options()).unwrap();
+    assert!(check(dir.path(), &options()).unwrap().is_sound());
+}
+
+#[tokio::test]
+async fn a_damaged_journal_is_told_with_its_place() {
+    let dir = TempDir::new().unwrap();
+    furnish(dir.path()).await;
+    let segment = fs::read_dir(dir.path().join("journal")).unwrap().map(|entry| entry.unwrap().path());
+    let segment = segment.filter(|path| path.extension().is_some_and(|ending| ending != "lock")).min().unwrap();
+    let mut bytes = fs::read(&segment).unwrap();
+    let at = bytes.windows(5).position(|window| window == b"evt_2").unwrap();
+    bytes[at] ^= 1;
+    fs::write(&segment, bytes).unwrap();
+    let report = check(dir.path(), &options()).unwrap();
+    let named = problems(&report);
+    assert!(named.len() == 1 && named[0].contains(&*segment.file_name().unwrap().to_string_lossy()), "{named:?}");
+}
+
+#[tokio::test]
+async fn a_view_that_cannot_be_used_is_told_and_rebuilt() {
+    let dir = TempDir::new().unwrap();
+    furnish(dir.path()).await;
+    fs::write(dir.path().join("view.damaged"), "a page could not be read").unwrap();
+    let report = check(dir.path(), &options()).unwrap();
+    let named = problems(&report);
+    let expected = "a page could not be read; it is built anew when the store is opened";
+    assert!(named.len() == 1 && named[0].contains(expected), "{named:?}");
+    assert_eq!(report.entities, 1, "what the journal says is counted all the same");
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&told);
+    let progress = move |done, total| heard.lock().unwrap().push((done, total));
+    let rebuilt = rebuild(dir.path(), &Options { progress: Some(Arc::new(progress)), ..options() }).unwrap();
+    assert_eq!((rebuilt.last, rebuilt.entities, rebuilt.dead_letters), (Lsn(5), 1, 1));
+    assert_eq!(told.lock().unwrap().last(), Some(&(5, 5)));
+    assert!(check(dir.path(), &options()).unwrap().is_sound());
+}
+
+#[tokio::test]
+async fn a_store_that_is_open_or_absent_is_not_checked() {
+    let dir = TempDir::new().unwrap();
+    for answer in [check(dir.path(), &options()), rebuild(dir.path(), &options())] {
+        assert!(answer.unwrap_err().to_string().contains("no store is there"));
+    }
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0, "nothing was created");
+    let _open = EmbeddedStore::open(dir.path(), options()).unwrap();
+    for answer in [check(dir.path(), &options()), rebuild(dir.path(), &options())] {
+        assert!(matches!(answer, Err(Error::Locked { .. })), "{answer:?}");
+    }
+}
