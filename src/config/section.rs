@@ -53,7 +53,7 @@ pub struct Paths {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Store {
-    /// The count of shards: fixed when a store is created.
+    /// The count of shards of a new store; an old one keeps its own.
     pub shards: u16,
     /// How large a segment of the journal grows.
     pub segment_size: Size,

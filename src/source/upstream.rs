@@ -153,7 +153,8 @@ fn check(spec: &UpstreamSpec, problems: &mut Problems) {
                 || url.contains(['?', '#', '@', '\\'])
             {
                 let expected = "expected `https://HOST` with an optional port and path, without user, `?` and `#`";
-                problems.add(key, format!("`{url}` is not a base address; {expected}"));
+                // The address is not shown: what makes it wrong may be a password.
+                problems.add(key, format!("this is not a base address; {expected}"));
             }
         }
     }

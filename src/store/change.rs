@@ -218,7 +218,7 @@ fn judge(change: &mut Change, entity: &EntityKey, judged: &Judged, before: &Befo
     match &judged.disposition {
         Disposition::Done => {}
         Disposition::Wait { at } => {
-            change.put(keys::retry(entity, position), &Waiting { due: *at, attempts: earlier.to_vec() })?;
+            change.put(keys::retry(entity, position), &Waiting { due: *at, attempts: earlier.clone() })?;
             change.mark(keys::due(&due_retry(entity, position, *at)));
             change.counts.retries += 1;
         }

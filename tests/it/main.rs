@@ -8,9 +8,11 @@
     reason = "a test may panic"
 )]
 
+mod cases;
 mod cli;
 mod kill;
 mod layering;
 mod scenario;
 mod server;
 mod sources;
+mod turns;

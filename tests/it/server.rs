@@ -1,5 +1,6 @@
 //! A running server as a child process, and as much HTTP as the tests need.
 
+use std::fmt::Write as _;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -108,7 +109,7 @@ pub(crate) fn post(
 ) -> Option<(u16, Value)> {
     let mut head = format!("POST /webhooks/{source} HTTP/1.1\r\nhost: t\r\ncontent-length: {}\r\n", body.len());
     for (name, value) in headers {
-        head.push_str(&format!("{name}: {value}\r\n"));
+        write!(head, "{name}: {value}\r\n").unwrap();
     }
     exchange(address, &head, body)
 }

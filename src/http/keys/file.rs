@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{ErrorKind, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -57,7 +57,7 @@ impl File {
 
     /// Changes the keys under a lock, so that two commands at once don't lose one's change.
     pub(super) fn change<T>(data: &Path, change: impl FnOnce(&mut Vec<Key>) -> Result<T, Error>) -> Result<T, Error> {
-        fs::create_dir_all(data).map_err(|source| Error::Io { action: "create", path: data.into(), source })?;
+        create_private(data).map_err(|source| Error::Io { action: "create", path: data.into(), source })?;
         let path = data.join("keys.lock");
         let io = |source| Error::Io { action: "lock", path: path.clone(), source };
         let lock = private(fs::OpenOptions::new().create(true).truncate(false)).open(&path).map_err(io)?;
@@ -81,7 +81,7 @@ pub(super) fn write_private(path: &Path, content: &[u8]) -> Result<(), Error> {
         move |source| Error::Io { action, path, source }
     };
     let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(io("create", folder))?;
+    create_private(folder).map_err(io("create", folder))?;
     let aside = path.with_extension("new");
     // A leftover of a crash may have other rights; a new file has ours from its first byte on.
     if let Err(error) = fs::remove_file(&aside)
@@ -126,4 +126,9 @@ impl TryFrom<Line> for Key {
         let revoked_at = line.revoked_at.as_deref().map(time).transpose()?;
         Ok(Self { name: line.name, sha256, scopes: line.scopes, created_at, revoked_at })
     }
+}
+
+/// A folder that only its owner may read, with those above it.
+fn create_private(folder: &Path) -> std::io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }

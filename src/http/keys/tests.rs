@@ -104,3 +104,12 @@ fn a_garbled_file_is_refused_at_the_start_and_ignored_by_a_running_server() {
     std::fs::write(data.path().join("keys.json"), "{\"version\":9,\"keys\":[]}").unwrap();
     assert!(list(data.path()).unwrap_err().to_string().ends_with("it has version 9, this program reads version 1"));
 }
+
+#[test]
+fn a_data_folder_that_is_made_here_is_its_owners_alone() {
+    let above = tempfile::tempdir().unwrap();
+    let data = above.path().join("data");
+    create(&data, "anna", &BTreeSet::from([Scope::Read]), Timestamp::EPOCH).unwrap();
+    let mode = std::os::unix::fs::MetadataExt::mode(&std::fs::metadata(&data).unwrap());
+    assert_eq!(mode & 0o777, 0o700);
+}

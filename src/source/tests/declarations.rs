@@ -151,13 +151,13 @@ fn upstreams_that_do_not_fit_are_told_by_their_key() {
             "stripe",
             "https://api.stripe.com",
             "api.stripe.com",
-            "upstream.base_url: `api.stripe.com` is not a base address; expected `https://HOST`",
+            "upstream.base_url: this is not a base address; expected `https://HOST`",
         ),
         (
             "stripe",
             "https://api.stripe.com",
             "https://user@api.stripe.com",
-            "upstream.base_url: `https://user@api.stripe.com` is not a base address",
+            "upstream.base_url: this is not a base address",
         ),
         (
             "stripe",

@@ -9,6 +9,7 @@ mod upstream;
 use std::path::{Path, PathBuf};
 
 use self::play::play;
+pub(crate) use self::play::settings;
 
 #[test]
 fn every_story_ends_as_it_says_and_goes_as_its_snapshot_says() {
@@ -56,7 +57,7 @@ fn every_snapshot_has_its_story() {
 /// All story files, sorted.
 pub(crate) fn stories() -> Vec<PathBuf> {
     let stories = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios"), "toml");
-    assert!(stories.len() >= 2, "only {} stories were found", stories.len());
+    assert!(stories.len() >= 75, "only {} stories are there", stories.len());
     stories
 }
 

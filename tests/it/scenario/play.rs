@@ -64,7 +64,8 @@ struct Stage<'a> {
     text: Text,
 }
 
-fn settings() -> Settings {
+/// Settings as they are shipped, but for the breaker: a story has no rests.
+pub(crate) fn settings() -> Settings {
     let seconds = Duration::from_secs;
     Settings {
         clock_skew: seconds(5),
@@ -99,15 +100,15 @@ impl<'a> Stage<'a> {
     async fn set(story: &'a Story, repeats: u32) -> Self {
         let clock = ManualClock::new(Timestamp::parse_rfc3339(&story.start).unwrap());
         let sources = sources(story);
-        let store = Arc::new(MemoryStore::new(1));
-        let epoch = store.adopt(Shard(0)).await.unwrap();
-        let script = Arc::new(Script::new(clock.clone(), Arc::clone(&store) as Arc<dyn Store>));
+        let memory: Arc<dyn Store> = Arc::new(MemoryStore::new(1));
+        let epoch = memory.adopt(Shard(0)).await.unwrap();
+        let script = Arc::new(Script::new(clock.clone(), Arc::clone(&memory)));
         let metrics = Arc::new(Metrics::default());
         let shared: Arc<dyn Clock> = Arc::new(clock.clone());
-        let upstream: Arc<dyn Upstream> = Arc::clone(&script) as _;
+        let upstream: Arc<dyn Upstream> = script.clone();
         let reconciler = Reconciler::new(upstream, Arc::clone(&shared), Arc::clone(&metrics), &sources, &settings());
         let core = Core {
-            store,
+            store: memory,
             decider: Arc::new(Ladder(Registry::shipped())),
             sources,
             reconciler,

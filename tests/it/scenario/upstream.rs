@@ -94,13 +94,13 @@ impl Question {
 
     fn asked(request: &Request) -> Self {
         let header = |name: &str| request.headers.iter().find(|(header, _)| header == name);
-        let text = |(_, value): &(String, SecretString)| value.expose_secret().to_owned();
-        let keys: Vec<String> = request.headers.iter().map(text).collect();
+        let shown = |(_, value): &(String, SecretString)| value.expose_secret().to_owned();
+        let keys: Vec<String> = request.headers.iter().map(shown).collect();
         let test = keys.iter().any(|value| value.contains(KEY_TEST));
         assert!(test || keys.iter().any(|value| value.contains(KEY)), "a question without a key");
         Self {
             path: request.url.splitn(4, '/').nth(3).map(|path| format!("/{path}")).unwrap(),
-            account: header("stripe-account").map(text),
+            account: header("stripe-account").map(shown),
             test,
         }
     }
