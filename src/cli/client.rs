@@ -88,6 +88,10 @@ impl KeyedArgs {
         if key.is_empty() {
             return Err(keyless());
         }
+        if !key.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let detail = "the key has spaces or line breaks within it: is it several keys, or another file?";
+            return Err(Failure::new(code::KEY_INVALID, detail));
+        }
         let client = self.server.connect()?;
         Ok(Client { key: Some(SecretString::from(key)), ..client })
     }

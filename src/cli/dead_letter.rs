@@ -179,21 +179,17 @@ fn show_delivery(delivery: &KeptDelivery, context: &Context) -> Result<(), Failu
     }
 }
 
-/// Commands one dead letter after the other; stops at the first that can't be done.
+/// Commands one dead letter after the other; what was done before one that can't be is told too.
 fn command_all(command: &'static str, args: &CommandArgs, context: &Context) -> Result<(), Failure> {
     let client = args.server.connect(context)?;
     let mut all = Vec::new();
-    let mut outcome = Ok(());
-    for position in &args.positions {
-        let step = position.to_string();
-        match block_on(client.post::<Done>(&["v1", "dead-letters", &step, command])) {
-            Ok(done) => all.push(done.value),
-            Err(failure) => {
-                outcome = Err(failure);
-                break;
-            }
+    let outcome = block_on(async {
+        for position in &args.positions {
+            let position = position.to_string();
+            all.push(client.post::<Done>(&["v1", "dead-letters", &position, command]).await?.value);
         }
-    }
+        Ok(())
+    });
     if context.out.is_json() {
         context.out.document(&all)?;
     } else {

@@ -109,6 +109,9 @@ enum Command {
     /// List, check and draw state machines, without a server
     #[command(subcommand)]
     Machine(machine::Command),
+    /// Check or rebuild the store of a data directory, without a server
+    #[command(subcommand)]
+    Store(store::Command),
     /// Check the configuration
     #[command(subcommand)]
     Config(config::Command),
@@ -149,6 +152,7 @@ fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Key(command) => key::run(&command, context),
         Command::DeadLetter(command) => dead_letter::run(&command, context),
         Command::Machine(command) => machine::run(&command, context),
+        Command::Store(command) => store::run(&command, context),
         Command::Config(command) => config::run(&command, context),
     }
 }

@@ -82,7 +82,10 @@ async fn serve(loaded: &Loaded, store: Arc<dyn Store>, context: &Context) -> Res
     let upstream =
         upstream.map_err(|error| Failure::new(code::ENGINE_STOPPED, format!("upstreams can't be asked: {error}")))?;
     let mut running = loaded.start(store, Arc::new(upstream), Arc::new(SystemClock)).await?;
-    greet(&running, loaded, context)?;
+    if let Err(failure) = greet(&running, loaded, context) {
+        // A server is not ended by nobody's reading its first words.
+        tracing::warn!(%failure, "the standard output can't be written");
+    }
     let ended = tokio::select! {
         failure = running.ended() => Some(failure),
         signal = signals.next() => {

@@ -203,6 +203,10 @@ fn a_server_that_is_not_there_is_told() {
     let ran = cli.run(&["send", "--server", "http://127.0.0.1:1", "--source", "stripe", "event.json"]);
     assert_eq!(ran.code, 1);
     assert!(ran.out.starts_with("--- server_unreachable  event.json: "), "{}", ran.out);
+    write(folder.path(), "keys.txt", "tg_1\ntg_2\n");
+    let several = cli.run(&["entity", "list", "--key-file", "keys.txt"]);
+    assert_eq!(several.code, 1);
+    assert!(several.err.contains("[key_invalid]"), "{}", several.err);
     let keyless = Cli::within(folder.path()).run(&["entity", "list"]);
     assert_eq!(keyless.code, 1);
     assert!(keyless.err.contains("[key_missing]") && keyless.err.contains("data/operator.key"), "{}", keyless.err);

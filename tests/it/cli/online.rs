@@ -30,6 +30,7 @@ impl World {
             std::fs::write(payloads.join(format!("{name}.json")), payment(state, second)).unwrap();
         }
         std::fs::write(payloads.join("4-odd.json"), payment("held", 30)).unwrap();
+        std::fs::write(folder.path().join("odd.json"), payment("lost", 40)).unwrap();
         let server = Server::start(&folder.path().join("data"), &[]);
         Self { folder, server }
     }
@@ -117,8 +118,13 @@ fn a_dead_letter_is_shown_replayed_and_discarded() {
     let again = world.json(&["dead-letter", "list"])["items"][0]["position"].as_str().unwrap().to_owned();
     let gone = world.told(&["dead-letter", "discard", &position], 1);
     assert!(gone.contains("[dead_letter_not_found, HTTP 404]"), "{gone}");
-    let done = world.json(&["dead-letter", "discard", &again]);
-    assert_eq!((done[0]["command"].as_str(), done[0]["by"].as_str()), (Some("discard"), Some("operator")));
+    world.told(&["send", "--source", "standard", "odd.json"], 0);
+    let list = world.json(&["dead-letter", "list"]);
+    let other = list["items"][1]["position"].as_str().unwrap();
+    let done = world.json(&["dead-letter", "discard", &again, other]);
+    assert_eq!((done[1]["command"].as_str(), done[1]["by"].as_str()), (Some("discard"), Some("operator")));
+    let half = world.told(&["dead-letter", "discard", "1.0", &again], 1);
+    assert!(half.contains("no dead letter stands at 1.0"), "{half}");
     assert_eq!(world.json(&["dead-letter", "list"])["items"], serde_json::json!([]));
 }
 
@@ -185,6 +191,39 @@ fn recorded_payloads_that_share_an_id_are_sent_with_new_ones() {
     let charges = world.json(&["entity", "list", "--kind", "charge"]);
     assert_eq!(charges["items"].as_array().unwrap().len(), 3);
     assert_eq!(charges["items"][0]["state"], "succeeded");
+}
+
+#[test]
+fn a_store_is_checked_and_its_view_rebuilt() {
+    let World { folder, server } = World::new();
+    let cli = Cli::within(folder.path()).with("STANDARD_WEBHOOK_SECRET", STANDARD_SECRET);
+    let address = format!("http://{}", server.address());
+    assert_eq!(cli.run(&["send", "--server", &address, "--source", "standard", "payloads"]).code, 0);
+    server.settle();
+    let locked = cli.run(&["store", "check"]);
+    assert_eq!(locked.code, 1);
+    assert!(locked.err.contains("[data_locked]"), "{}", locked.err);
+    server.kill();
+
+    let sound = cli.run(&["store", "check"]);
+    assert_eq!((sound.code, sound.err.as_str()), (0, ""));
+    assert!(sound.out.starts_with("the store in data is sound\nrecords "), "{}", sound.out);
+    let json: Value = serde_json::from_str(&cli.run(&["store", "check", "--json"]).out).unwrap();
+    assert_eq!(
+        (json["ok"].as_bool(), json["events"].as_u64(), json["entities"].as_u64()),
+        (Some(true), Some(4), Some(1))
+    );
+
+    std::fs::write(folder.path().join("data/view/db"), "garbage").unwrap();
+    let damaged = cli.run(&["store", "check"]);
+    assert_eq!((damaged.code, damaged.out.as_str()), (1, ""));
+    assert!(damaged.err.contains("[store_corrupt]") && damaged.err.contains("store rebuild"), "{}", damaged.err);
+    let rebuilt = cli.run(&["store", "rebuild"]);
+    assert!(rebuilt.code == 0 && rebuilt.out.starts_with("the store in data has a new view\n"), "{rebuilt:?}");
+    assert_eq!(cli.run(&["store", "check"]).out, sound.out);
+    let none = cli.run(&["store", "check", "--data", "nowhere"]);
+    assert_eq!(none.code, 1);
+    assert!(none.err.contains("no store is there"), "{}", none.err);
 }
 
 #[test]
