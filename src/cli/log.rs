@@ -131,7 +131,8 @@ async fn moves(args: &ListArgs, client: &Client) -> Result<Page<Entry>, Failure>
     loop {
         // Never more than there is room for, so that the cursor skips nothing.
         let page = feed(client, after.as_deref(), limit - items.len(), 0).await?;
-        let ended = page.items.is_empty();
+        // A stretch without a move is an empty page too; at the end the cursor stays.
+        let ended = page.items.is_empty() && page.next == after;
         items.extend(page.items.into_iter().filter(|entry| args.fits(entry)));
         after = page.next;
         if ended || items.len() >= limit {

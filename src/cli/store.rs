@@ -101,7 +101,11 @@ pub(super) fn run(command: &Command, context: &Context) -> Result<(), Failure> {
 pub(super) fn open(config: &Config) -> Result<Arc<dyn Store>, Failure> {
     let (progress, bar) = progress("building the view");
     let options = Options { progress: Some(progress), ..config.store.options() };
-    let store = EmbeddedStore::open(&config.paths.data, options);
+    let store = match EmbeddedStore::open(&config.paths.data, options.clone()) {
+        // The count of shards that is configured is for a new store; an old one keeps its own.
+        Err(Error::OtherShards { .. }) => EmbeddedStore::open(&config.paths.data, Options { shards: None, ..options }),
+        opened => opened,
+    };
     bar.finish_and_clear();
     Ok(Arc::new(store?))
 }

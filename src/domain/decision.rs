@@ -18,6 +18,15 @@ pub struct Decision {
     pub ambiguity: Option<Ambiguity>,
 }
 
+impl Decision {
+    /// Adds what was decided after this.
+    pub fn join(&mut self, later: Self) {
+        self.entries.extend(later.entries);
+        self.judged.extend(later.judged);
+        self.ambiguity = self.ambiguity.or(later.ambiguity);
+    }
+}
+
 /// What becomes of one event.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Judged {

@@ -1,6 +1,6 @@
 //! The dispatcher of a shard: wakes the actor of each entity that has work, and retires idle ones.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,9 @@ pub(super) struct Dispatcher {
     epoch: Epoch,
     slots: HashMap<EntityKey, Slot>,
     slots_max: usize,
-    waiting: VecDeque<EntityKey>,
+    /// Idle actors, the longest idle first. A row is stale once its actor was woken again.
+    idle: VecDeque<(EntityKey, Instant)>,
+    waiting: Waiting,
 }
 
 /// An actor, and what was sent to it.
@@ -49,9 +51,17 @@ struct Slot {
     idle_since: Option<Instant>,
 }
 
+/// Entities that wait for room, each once, in their order.
+#[derive(Default)]
+struct Waiting {
+    order: VecDeque<EntityKey>,
+    known: HashSet<EntityKey>,
+}
+
 impl Dispatcher {
     pub(super) fn new(running: Arc<Running>, epoch: Epoch, slots_max: usize) -> Self {
-        Self { running, epoch, slots: HashMap::new(), slots_max: slots_max.max(1), waiting: VecDeque::new() }
+        let (slots, idle, waiting) = (HashMap::new(), VecDeque::new(), Waiting::default());
+        Self { running, epoch, slots, slots_max: slots_max.max(1), idle, waiting }
     }
 
     fn wake(&mut self, key: EntityKey, ctx: &Context<Self>) {
@@ -69,8 +79,8 @@ impl Dispatcher {
                 }
             }
         }
-        if self.slots.len() >= self.slots_max {
-            self.waiting.push_back(key);
+        if self.slots.len() >= self.slots_max && !self.retire_longest_idle() {
+            self.waiting.push(key);
             return;
         }
         let actor = EntityActor::start_for(Arc::clone(&self.running), key.clone(), self.epoch, ctx.address());
@@ -80,11 +90,41 @@ impl Dispatcher {
 
     /// Gives the places of idle actors to entities that wait for one.
     fn make_room(&mut self, ctx: &Context<Self>) {
-        while self.slots.len() < self.slots_max
-            && let Some(key) = self.waiting.pop_front()
+        while (self.slots.len() < self.slots_max || self.retire_longest_idle())
+            && let Some(key) = self.waiting.pop()
         {
             self.wake(key, ctx);
         }
+    }
+
+    /// Whether an idle actor was there to be retired.
+    fn retire_longest_idle(&mut self) -> bool {
+        while let Some((key, since)) = self.idle.pop_front() {
+            if self.is_idle_since(&key, since) {
+                self.retire(&key);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Retires what has been idle for long, and forgets stale rows.
+    fn retire_idle(&mut self) {
+        let idle_after = self.running.core.settings.idle_after;
+        while let Some((key, since)) = self.idle.front().cloned() {
+            let current = self.is_idle_since(&key, since);
+            if current && since.elapsed() < idle_after {
+                return;
+            }
+            self.idle.pop_front();
+            if current {
+                self.retire(&key);
+            }
+        }
+    }
+
+    fn is_idle_since(&self, key: &EntityKey, since: Instant) -> bool {
+        self.slots.get(key).is_some_and(|slot| slot.idle_since == Some(since))
     }
 
     fn retire(&mut self, key: &EntityKey) {
@@ -93,15 +133,19 @@ impl Dispatcher {
             let _ = slot.actor.try_send(Retire);
         }
     }
+}
 
-    fn retire_idle(&mut self) {
-        let idle_after = self.running.core.settings.idle_after;
-        let old = |slot: &Slot| slot.idle_since.is_some_and(|since| since.elapsed() >= idle_after);
-        let keys: Vec<EntityKey> =
-            self.slots.iter().filter(|(_, slot)| old(slot)).map(|(key, _)| key.clone()).collect();
-        for key in keys {
-            self.retire(&key);
+impl Waiting {
+    fn push(&mut self, key: EntityKey) {
+        if self.known.insert(key.clone()) {
+            self.order.push_back(key);
         }
+    }
+
+    fn pop(&mut self) -> Option<EntityKey> {
+        let key = self.order.pop_front()?;
+        self.known.remove(&key);
+        Some(key)
     }
 }
 
@@ -122,7 +166,7 @@ impl Handler<Arrived> for Dispatcher {
             self.wake(key, ctx);
         }
         self.make_room(ctx);
-        self.waiting.len()
+        self.waiting.order.len()
     }
 }
 
@@ -139,15 +183,19 @@ impl Handler<Idle> for Dispatcher {
         if slot.wakes != idle.wakes {
             return;
         }
-        slot.idle_since = Some(Instant::now());
-        if !self.waiting.is_empty() {
-            self.retire(&idle.key);
-            self.make_room(ctx);
+        let since = Instant::now();
+        slot.idle_since = Some(since);
+        self.idle.push_back((idle.key, since));
+        // Stale rows must not pile up behind a front that is not old yet.
+        if self.idle.len() > self.slots_max.saturating_mul(2) {
+            let slots = &self.slots;
+            self.idle.retain(|(key, since)| slots.get(key).is_some_and(|slot| slot.idle_since == Some(*since)));
         }
+        self.make_room(ctx);
     }
 }
 
-/// Takes over a shard and hands its arrivals to its dispatcher until the engine stops.
+/// Hands a shard's arrivals to its dispatcher until the engine stops.
 pub(super) async fn run_shard(running: Arc<Running>, shard: Shard, dispatcher: Addr<Dispatcher>) {
     while !running.is_stopping() {
         let arrivals = tokio::select! {
@@ -158,10 +206,15 @@ pub(super) async fn run_shard(running: Arc<Running>, shard: Shard, dispatcher: A
             Ok(keys) => keys,
             Err(error) => return running.fail(&error.to_string()),
         };
-        let mut waiting = dispatcher.send(Arrived(keys)).await.unwrap_or(0);
-        while waiting > 0 && !running.is_stopping() {
-            actix_rt::time::sleep(ROOM_PAUSE).await;
-            waiting = dispatcher.send(Arrived(Vec::new())).await.unwrap_or(0);
+        let mut arrived = Arrived(keys);
+        loop {
+            match dispatcher.send(arrived).await {
+                Ok(0) => break,
+                Ok(_) if running.is_stopping() => return,
+                Ok(_) => actix_rt::time::sleep(ROOM_PAUSE).await,
+                Err(_) => return running.fail(&format!("the dispatcher of shard {} is gone", shard.0)),
+            }
+            arrived = Arrived(Vec::new());
         }
     }
 }

@@ -33,7 +33,7 @@ use decider::Ladder;
 use dispatcher::{Arrived, Dispatcher};
 use metrics::Metrics;
 use reconciler::Reconciler;
-use run::Running;
+use run::{Running, guarded};
 use settings::Settings;
 use turn::Core;
 use upstream::Upstream;
@@ -147,10 +147,12 @@ impl Engine {
             let shared = Arc::clone(&running);
             let dispatcher =
                 Dispatcher::start_in_arbiter(&arbiter.handle(), move |_| Dispatcher::new(shared, epoch, slots_max));
-            arbiter.spawn(dispatcher::run_shard(Arc::clone(&running), shard, dispatcher.clone()));
+            let feeding = dispatcher::run_shard(Arc::clone(&running), shard, dispatcher.clone());
+            arbiter.spawn(guarded(Arc::clone(&running), "the feeding of a shard", feeding));
             dispatchers.push(dispatcher);
         }
-        actix_rt::spawn(wake_due(Arc::clone(&running), dispatchers));
+        let waking = wake_due(Arc::clone(&running), dispatchers);
+        actix_rt::spawn(guarded(Arc::clone(&running), "the waking of what is due", waking));
         Ok(Self { running, machines: Arc::new(parts.machines), arbiters: Arc::new(arbiters) })
     }
 
@@ -239,11 +241,11 @@ impl Engine {
         loop {
             let seen = self.core().store.status().synced;
             let page = self.core().store.feed(after, limit).await?;
-            if !page.items.is_empty() || tokio::time::Instant::now() >= deadline {
-                return Ok(Page { next: page.next.or(after), items: page.items });
-            }
             let behind = page.next.is_some_and(|next| next.lsn < seen);
             after = page.next.or(after);
+            if !page.items.is_empty() || (!behind && tokio::time::Instant::now() >= deadline) {
+                return Ok(Page { next: after, items: page.items });
+            }
             if behind {
                 continue;
             }
@@ -388,9 +390,10 @@ async fn wake_due(running: Arc<Running>, dispatchers: Vec<Addr<Dispatcher>>) {
         match running.core.store.due(running.core.clock.now(), DUE_MAX).await {
             Ok(due) => {
                 for (shard, keys) in by_shard(due.entities, shards) {
-                    if let Some(dispatcher) = dispatchers.get(usize::from(shard.0)) {
-                        // A dispatcher that is gone means that the engine is stopping.
-                        let _ = dispatcher.send(Arrived(keys)).await;
+                    if let Some(dispatcher) = dispatchers.get(usize::from(shard.0))
+                        && dispatcher.send(Arrived(keys)).await.is_err()
+                    {
+                        return running.fail(&format!("the dispatcher of shard {} is gone", shard.0));
                     }
                 }
             }

@@ -1,8 +1,10 @@
 //! What is shared while an engine runs: its core, whether it is stopping, and how many turns are under way.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use futures_util::FutureExt as _;
 use tokio::sync::Notify;
 
 use super::turn::Core;
@@ -72,6 +74,13 @@ impl Running {
 
     pub(super) fn failure(&self) -> Option<String> {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Runs a task that must not end by a panic: the engine would seem well, and do nothing.
+pub(super) async fn guarded(running: Arc<Running>, what: &'static str, task: impl Future<Output = ()>) {
+    if AssertUnwindSafe(task).catch_unwind().await.is_err() {
+        running.fail(&format!("{what} panicked"));
     }
 }
 

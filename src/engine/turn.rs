@@ -62,7 +62,12 @@ impl Core {
     /// # Errors
     /// What the store cannot recover from.
     pub async fn turn(&self, key: &EntityKey, epoch: Epoch, held: &mut Option<Entity>) -> Result<Next, store::Error> {
-        let result = self.try_turn(key, epoch, held).await;
+        let mut result = self.try_turn(key, epoch, held, self.settings.turn_events_max).await;
+        if matches!(result, Err(store::Error::TooLarge { .. })) {
+            // Many events with large fields can outgrow a record together; one alone cannot.
+            *held = None;
+            result = self.try_turn(key, epoch, held, 1).await;
+        }
         match result {
             Err(store::Error::Moved { .. } | store::Error::NotPending { .. }) => {
                 *held = None;
@@ -76,9 +81,15 @@ impl Core {
         }
     }
 
-    async fn try_turn(&self, key: &EntityKey, epoch: Epoch, held: &mut Option<Entity>) -> Result<Next, store::Error> {
+    async fn try_turn(
+        &self,
+        key: &EntityKey,
+        epoch: Epoch,
+        held: &mut Option<Entity>,
+        limit: usize,
+    ) -> Result<Next, store::Error> {
         let now = self.clock.now();
-        let run = self.store.pending(Scope::Entity(key), now, self.settings.turn_events_max).await?;
+        let run = self.store.pending(Scope::Entity(key), now, limit).await?;
         let mut entity = match held.take() {
             Some(entity) => entity,
             None => self.store.load(key).await?.unwrap_or_else(|| Entity::unknown(key.clone())),
@@ -94,25 +105,30 @@ impl Core {
         self.commit(epoch, &mut entity, decision, None).await?;
         if ambiguity.is_some() || check_due {
             let rule = ambiguity.map_or(Rule::Check, |ambiguity| ambiguity.rule);
-            self.ask(epoch, &mut entity, rule).await?;
+            self.ask(epoch, &mut entity, rule, limit).await?;
         }
         *held = Some(entity);
         Ok(Next::Again)
     }
 
     /// Asks the upstream, and settles by its answer everything that was received before the asking.
-    async fn ask(&self, epoch: Epoch, entity: &mut Entity, rule: Rule) -> Result<(), store::Error> {
+    async fn ask(&self, epoch: Epoch, entity: &mut Entity, rule: Rule, limit: usize) -> Result<(), store::Error> {
         let key = entity.key.clone();
+        let entered = self.reconciler.enter(&key).await;
+        // Read only now: what came while we waited for our turn is settled by the same answer.
         let asked_at = self.clock.now();
         let run = if rule == Rule::Check {
             Vec::new()
         } else {
-            self.store.pending(Scope::Entity(&key), asked_at, self.settings.turn_events_max).await?
+            self.store.pending(Scope::Entity(&key), asked_at, limit).await?
         };
         let check = entity.check.as_ref().is_some_and(|check| check.due <= asked_at);
-        let fetch = match self.sources.get(&key.source) {
-            Some(source) => self.reconciler.fetch(source, &key).await,
-            None => Fetch::Failed(Reason::UpstreamUnavailable { detail: "the source is not configured".to_owned() }),
+        let fetch = match (entered, self.sources.get(&key.source)) {
+            (Ok(permit), Some(source)) => self.reconciler.fetch(permit, source, &key).await,
+            (Err(until), Some(_)) => Fetch::HeldBack(until),
+            (_, None) => {
+                Fetch::Failed(Reason::UpstreamUnavailable { detail: "the source is not configured".to_owned() })
+            }
         };
         let context = self.context(&key, self.clock.now());
         let (decision, fetched) = match fetch {
@@ -120,20 +136,43 @@ impl Core {
                 let asked = Asked { rule, check, body_sha256: Some(body_sha256) };
                 (self.settle(entity, &run, asked, &reading, &context), Some(fetched))
             }
-            Fetch::Failed(reason) => (self.postpone(entity, &run, Rule::Unavailable, &reason, &context), None),
+            Fetch::Failed(reason) => {
+                let (mut decision, rest) = self.decide_around(entity, &run, &context);
+                decision.join(self.postpone(entity, &rest, Rule::Unavailable, &reason, &context));
+                (decision, None)
+            }
             Fetch::HeldBack(until) => {
-                let until = context.now.plus((self.jitter)(until.since(context.now)));
-                (hold_back(entity, &run, until, &context), None)
+                let (mut decision, rest) = self.decide_around(entity, &run, &context);
+                // Later than it was told, each at another time: never before.
+                let until = until.plus((self.jitter)(until.since(context.now)));
+                decision.join(hold_back(entity, &rest, until, &context));
+                (decision, None)
             }
         };
         self.commit(epoch, entity, decision, fetched).await
+    }
+
+    /// Nobody could be asked: decides what needs nobody, and answers the events that wait.
+    fn decide_around(&self, entity: &Entity, run: &[Pending], context: &Context) -> (Decision, Vec<Pending>) {
+        let mut entity = entity.clone();
+        let (mut decision, mut rest) = (Decision::default(), Vec::new());
+        for pending in run {
+            let one = self.decide(&entity, std::slice::from_ref(pending), context);
+            if one.ambiguity.is_some() {
+                rest.push(pending.clone());
+                continue;
+            }
+            one.entries.iter().for_each(|entry| entry.apply(&mut entity));
+            decision.join(one);
+        }
+        (decision, rest)
     }
 
     /// Decides, and contains a panic: the event that caused it is put off, and given up in the end.
     fn decide(&self, entity: &Entity, run: &[Pending], context: &Context) -> Decision {
         let decided = catch_unwind(AssertUnwindSafe(|| self.decider.decide(entity, run, context)));
         match (decided, run) {
-            (Ok(decision), _) => decision,
+            (Ok(decision), _) => released(entity, run, decision),
             // One event at a time, so that only the one that fails is put off.
             (Err(_), [first, _, ..]) => self.decide(entity, std::slice::from_ref(first), context),
             (Err(panic), _) => self.contain(entity, run, panic.as_ref(), context),
@@ -212,6 +251,18 @@ impl Core {
             upstream: asks,
         }
     }
+}
+
+/// An operator replayed what broke the entity's decider, and it was decided: it is quarantined no longer.
+fn released(entity: &Entity, run: &[Pending], mut decision: Decision) -> Decision {
+    let replayed = run.iter().any(|pending| pending.replayed_by.is_some());
+    if replayed
+        && entity.flags.contains(&Flag::Quarantined)
+        && let Some(entry) = decision.entries.first_mut()
+    {
+        entry.flags.push(FlagChange::Cleared(Flag::Quarantined));
+    }
+    decision
 }
 
 /// One structured line a decision.

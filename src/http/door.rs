@@ -100,6 +100,9 @@ fn refuse_encoded(request: &HttpRequest) -> Result<(), Problem> {
     }
 }
 
+/// How much room a body gets before it comes.
+const FIRST_BYTES: usize = 16 << 10;
+
 /// The raw body: at most `limit` bytes, within `timeout`. A declared length over the limit is refused unread.
 async fn read(
     request: &HttpRequest,
@@ -115,7 +118,8 @@ async fn read(
         return Err(too_large(&format!("the body has {declared} bytes")));
     }
     let collect = async {
-        let mut body = BytesMut::with_capacity(declared);
+        // What is declared is not there yet: a sender that declares much and sends nothing takes no memory.
+        let mut body = BytesMut::with_capacity(declared.min(FIRST_BYTES));
         while let Some(chunk) = payload.next().await {
             let chunk =
                 chunk.map_err(|error| Problem::new(code::BODY_BROKEN, format!("the body broke off: {error}")))?;
