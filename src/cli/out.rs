@@ -12,6 +12,9 @@ use serde::Serialize;
 use super::failure::Failure;
 use crate::config::Environment;
 
+/// How wide a terminal is taken to be that doesn't say.
+const WIDTH_USUAL: u16 = 80;
+
 /// A terminal that is narrower says nothing of how wide a table may be.
 const WIDTH_MIN: u16 = 40;
 
@@ -29,7 +32,7 @@ impl Out {
     pub(super) fn of_process(json: bool, environment: &Environment) -> Self {
         let asked = environment.get("COLUMNS").and_then(|columns| columns.parse().ok());
         let found = || terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0);
-        let width = if io::stdout().is_terminal() { found().or(asked) } else { asked };
+        let width = if io::stdout().is_terminal() { found().or(asked).or(Some(WIDTH_USUAL)) } else { asked };
         let color = if environment.allows_color() { ColorChoice::Auto } else { ColorChoice::Never };
         Self { json, color, width: width.filter(|width| *width >= WIDTH_MIN) }
     }
