@@ -7,14 +7,16 @@ pub mod decide;
 pub mod diagram;
 mod graph;
 pub mod ladder;
+pub mod postpone;
 mod registry;
 pub mod settle;
 pub mod spec;
 
 pub use decide::{Context, Schedule, decide};
 pub use graph::{Machine, OnDivergence, OnGap, Place, Policies, StateSpec, TransitionSpec};
+pub use postpone::{hold_back, postpone};
 pub use registry::Registry;
-pub use settle::{Asked, Reading, hold_back, postpone, settle};
+pub use settle::{Asked, Reading, settle};
 pub use spec::Problem;
 
 #[cfg(test)]

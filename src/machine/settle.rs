@@ -1,17 +1,17 @@
-//! `settle`: judges what an upstream answered, and `postpone`: what follows when it could not be asked.
+//! `settle`: judges what an upstream answered.
 //!
 //! One answer settles every event of the entity that was received before the asking began (the run).
 
 use std::time::Duration;
 
-use crate::domain::decision::Attempt;
 use crate::domain::{
     Answer, Cause, Check, CheckChange, CheckReason, Claim, Decision, Disposition, Entity, Entry, FieldChange, Flag,
     FlagChange, Judged, LadderBody, MachineName, Order, OrderKey, Outcome, Pending, Position, Reason, Rule, Snapshot,
-    StateName, TimeOf, Timestamp,
+    StateName, TimeOf,
 };
 
 use super::decide::{Context, about, changed, machines_of, stand_still};
+use super::postpone::give_up;
 use super::{Machine, OnDivergence, Registry};
 
 /// What the upstream said.
@@ -65,56 +65,6 @@ pub fn settle(
     decision
 }
 
-/// What follows when the upstream could not be asked: the run waits for `delay`, or gives up without one; a check
-/// that was due is moved.
-#[must_use]
-pub fn postpone(
-    entity: &Entity,
-    run: &[Pending],
-    rule: Rule,
-    reason: &Reason,
-    delay: impl Fn(u32) -> Option<Duration>,
-    context: &Context,
-) -> Decision {
-    let mut decision = Decision::default();
-    for pending in run {
-        let tries = u32::try_from(pending.attempts.len()).unwrap_or(u32::MAX).saturating_add(1);
-        match delay(tries) {
-            Some(delay) => {
-                let attempt = Attempt { at: context.now, reason: reason.clone() };
-                let disposition = Disposition::Retry { at: context.now.plus(delay), attempt };
-                decision.judged.push(Judged { position: pending.position, disposition });
-            }
-            None => give_up(&mut decision, pending, rule, reason.clone(), context),
-        }
-    }
-    if let Some(check) = entity.check.as_ref().filter(|check| run.is_empty() && check.due <= context.now) {
-        let tries = check.tries.saturating_add(1);
-        let delay = delay(tries).unwrap_or(context.schedule.max);
-        let mut entry = Entry::new(Outcome::Held, rule, Cause::Check, context.now);
-        entry.positions.clone_from(&check.positions);
-        entry.reason = Some(reason.clone());
-        entry.check = Some(CheckChange::Set(Check { due: context.now.plus(delay), tries, ..check.clone() }));
-        decision.entries.push(entry);
-    }
-    decision
-}
-
-/// What follows when a call is held back until then: nothing was tried, so no attempt is counted.
-#[must_use]
-pub fn hold_back(entity: &Entity, run: &[Pending], until: Timestamp, context: &Context) -> Decision {
-    let mut decision = Decision::default();
-    let wait = |pending: &Pending| Judged { position: pending.position, disposition: Disposition::Wait { at: until } };
-    decision.judged.extend(run.iter().map(wait));
-    if let Some(check) = entity.check.as_ref().filter(|check| run.is_empty() && check.due <= context.now) {
-        let mut entry = Entry::new(Outcome::Held, Rule::Unavailable, Cause::Check, context.now);
-        entry.positions.clone_from(&check.positions);
-        entry.check = Some(CheckChange::Set(Check { due: until, ..check.clone() }));
-        decision.entries.push(entry);
-    }
-    decision
-}
-
 /// Why an event of the run cannot be settled by any answer: it claims what no machine declares.
 fn undeclared(machines: &Registry, pending: &Pending) -> Option<Reason> {
     pending.event.claims.iter().find_map(|(name, claim)| {
@@ -126,14 +76,6 @@ fn undeclared(machines: &Registry, pending: &Pending) -> Option<Reason> {
         };
         Some(Reason::UnknownState { machine: name.clone(), state: state.clone() })
     })
-}
-
-fn give_up(decision: &mut Decision, pending: &Pending, rule: Rule, reason: Reason, context: &Context) {
-    let mut entry = super::decide::entry_of(pending, context, Outcome::DeadLettered, rule);
-    entry.reason = Some(reason.clone());
-    decision.entries.push(entry);
-    let disposition = Disposition::Dead { attempt: Attempt { at: context.now, reason } };
-    decision.judged.push(Judged { position: pending.position, disposition });
 }
 
 /// One answer being judged.
@@ -173,6 +115,10 @@ impl Settling<'_> {
         if let Some(first) = entries.first_mut() {
             first.fetched = true;
             first.check = self.next_check(doubt, Answer::States(snapshot.states.clone()));
+            let given_up = doubt.is_some() && first.check == Some(CheckChange::Cleared);
+            if given_up && !first.flags.contains(&FlagChange::Set(Flag::Diverged)) {
+                first.flags.push(FlagChange::Set(Flag::Diverged));
+            }
             if usable && entity.flags.contains(&Flag::Diverged) {
                 first.flags.push(FlagChange::Cleared(Flag::Diverged));
             }
@@ -330,7 +276,7 @@ impl Settling<'_> {
         });
         let again = self.asked.check && self.check.is_some_and(|check| check.answer == Some(Answer::NotFound));
         match gone {
-            Some((machine, gone)) if self.claims(machine.name(), gone) || (again && self.body.fetched) => {
+            Some((machine, gone)) if self.claims(machine, gone) || (again && self.body.fetched) => {
                 let mut entry = self.entry(machine, Outcome::Unchanged);
                 entry.rule = Rule::NotFound;
                 let held = self.body.machines.get(machine.name());
@@ -354,10 +300,17 @@ impl Settling<'_> {
         }
     }
 
-    fn claims(&self, machine: &MachineName, state: &StateName) -> bool {
-        let claims = |pending: &Pending| match pending.event.claims.get(machine) {
+    /// Whether any event of the run claims this state.
+    fn claims(&self, machine: &Machine, state: &StateName) -> bool {
+        let place = machine.place(state);
+        let leads_only_there = |event: &StateName| {
+            let edges = machine.happening(event);
+            !edges.is_empty() && edges.iter().all(|(_, to)| Some(*to) == place)
+        };
+        let claims = |pending: &Pending| match pending.event.claims.get(machine.name()) {
             Some(Claim::Observed(claimed)) => claimed == state,
-            Some(Claim::Happened(_) | Claim::None | Claim::Hint) | None => false,
+            Some(Claim::Happened(event)) => leads_only_there(event),
+            Some(Claim::None | Claim::Hint) | None => false,
         };
         self.run.iter().any(claims)
     }

@@ -194,6 +194,15 @@ fn a_newer_version_is_proof_and_an_older_one_a_stale_read() {
 }
 
 #[test]
+fn a_read_that_stays_stale_is_flagged_when_the_tries_are_used_up() {
+    let mut entity = entity(SUBSCRIPTION, "active", OrderKey::Version(5));
+    entity.check = Some(due(SUBSCRIPTION, "past_due", CheckReason::StaleRead, 3));
+    let reading = found(SUBSCRIPTION, "past_due", OrderKey::Version(4));
+    let decision = settle(&Registry::shipped(), &entity, &[], asked(Rule::Check), &reading, &context());
+    assert_eq!(words(&decision), "held active -> active; check cleared; Set(Diverged)");
+}
+
+#[test]
 fn one_answer_settles_the_whole_run_and_is_compared_with_its_newest_claim() {
     let entity = entity(INVOICE, "-", OrderKey::Version(0));
     let run = [observed(INVOICE, "open", 60), observed(INVOICE, "paid", 61), observed(INVOICE, "draft", 59)];
