@@ -51,11 +51,18 @@ struct Gate {
     asked: Semaphore,
     open: Semaphore,
     answer: Mutex<Option<&'static str>>,
+    /// A status and `Retry-After` in place of an answer.
+    refusal: Mutex<Option<(u16, Option<Duration>)>>,
 }
 
 impl Gate {
     fn answering(answer: Option<&'static str>, permits: usize) -> Arc<Self> {
-        Arc::new(Self { asked: Semaphore::new(0), open: Semaphore::new(permits), answer: Mutex::new(answer) })
+        Arc::new(Self {
+            asked: Semaphore::new(0),
+            open: Semaphore::new(permits),
+            answer: Mutex::new(answer),
+            refusal: Mutex::new(None),
+        })
     }
 }
 
@@ -64,6 +71,9 @@ impl Upstream for Gate {
     async fn ask(&self, request: &Request) -> Result<Answered, Unanswered> {
         self.asked.add_permits(1);
         self.open.acquire().await.unwrap().forget();
+        if let Some((status, retry_after)) = *self.refusal.lock().unwrap() {
+            return Ok(Answered { status, body: Bytes::new(), date: None, to_headers: Duration::ZERO, retry_after });
+        }
         let status = self.answer.lock().unwrap().ok_or_else(|| Unanswered("could not connect".to_owned()))?;
         let id = request.url.rsplit('/').next().unwrap();
         let body = Bytes::from(format!(r#"{{"id":"{id}","status":"{status}"}}"#));
@@ -188,7 +198,7 @@ fn an_event_that_breaks_the_decider_is_put_off_and_given_up_and_the_others_go_on
         world.store.command(Command { by: Arc::from("anna"), at, action }).await.unwrap();
         world.run(&key).await;
         assert_eq!(world.outcomes(&key).await.last().unwrap().1, Outcome::Stale);
-        assert!(world.store.load(&key).await.unwrap().unwrap().flags.is_empty(), "it is trusted again");
+        assert!(world.store.load(&key).await.unwrap().unwrap().flags.is_empty(), "quarantined no longer");
     });
 }
 
@@ -206,11 +216,52 @@ fn a_call_that_a_resting_breaker_holds_back_is_no_attempt() {
         world.pass(&key, 599).await;
         assert_eq!(gate.open.available_permits(), 999, "only the first call was made");
 
+        // The first call and each time that it was held back are a commit: a handful, however long the rest is.
+        assert!(world.store.status().synced.0 <= 6, "{:?}", world.store.status());
         *gate.answer.lock().unwrap() = Some("past_due");
-        world.pass(&key, 600).await;
-        assert_eq!(gate.open.available_permits(), 998, "spread over some time after the rest, one more was made");
+        world.pass(&key, 601).await;
+        assert_eq!(gate.open.available_permits(), 998, "it comes back after the rest, at a time of its own");
         assert_eq!(world.outcomes(&key).await, [("1.0".to_owned(), Outcome::Created)]);
         assert!(!world.core.reconciler.is_open(world.source.name()));
+    });
+}
+
+#[test]
+fn what_an_outage_does_not_concern_is_decided_although_it_came_behind_what_it_does() {
+    turn_test(async {
+        let world = World::new(Arc::new(Ladder(Registry::shipped())), Gate::answering(None, 1000), settings()).await;
+        let first = told(&world.source, "evt_1", "sub_1", "active", 60);
+        let key = entity(&first);
+        for delivery in [
+            first,
+            told(&world.source, "evt_2", "sub_1", "past_due", 60),
+            told(&world.source, "evt_3", "sub_1", "canceled", 10),
+        ] {
+            world.store.append(delivery).await.unwrap();
+        }
+        world.run(&key).await;
+        let decided = [("1.0".to_owned(), Outcome::Created), ("3.0".to_owned(), Outcome::Advanced)];
+        assert_eq!(world.outcomes(&key).await, decided, "the tie of the second waits for the upstream");
+        assert_eq!(world.store.status().retries, 1);
+    });
+}
+
+#[test]
+fn an_upstream_that_asks_for_less_is_left_alone_as_long_as_it_says_and_that_is_no_attempt() {
+    turn_test(async {
+        let gate = Gate::answering(None, 1000);
+        *gate.refusal.lock().unwrap() = Some((429, Some(Duration::from_secs(300))));
+        let world = World::new(Arc::new(Ladder(Registry::shipped())), gate.clone(), settings()).await;
+        let delivery = told(&world.source, "evt_1", "sub_1", "past_due", 5);
+        let key = entity(&delivery);
+        world.store.append(delivery).await.unwrap();
+        world.run(&key).await;
+        world.pass(&key, 299).await;
+        assert_eq!(gate.open.available_permits(), 999, "only the first call was made");
+        *gate.refusal.lock().unwrap() = None;
+        *gate.answer.lock().unwrap() = Some("past_due");
+        world.pass(&key, 302).await;
+        assert_eq!(world.outcomes(&key).await, [("1.0".to_owned(), Outcome::Created)]);
     });
 }
 
@@ -265,6 +316,38 @@ fn while_one_entity_waits_for_an_answer_its_events_queue_up_and_other_entities_g
         let expected =
             [(vec![first], Outcome::Created), (vec![second], Outcome::Unchanged), (vec![third], Outcome::Stale)];
         assert_eq!(entries, expected, "in the order in which they came, and only the first by the answer");
+        engine.drain(Duration::from_secs(5)).await.unwrap();
+    });
+}
+
+#[test]
+fn entities_beyond_the_bound_of_actors_take_the_places_of_idle_ones_at_once() {
+    actix_rt::System::new().block_on(async {
+        let store = Arc::new(MemoryStore::new(1));
+        let source = stripe();
+        let bounded = Settings { actors_max: 2, idle_after: Duration::from_secs(3600), ..settings() };
+        let engine = Engine::start(Parts {
+            store: store.clone(),
+            machines: Registry::shipped(),
+            sources: BTreeMap::from([(source.name().clone(), Arc::clone(&source))]),
+            upstream: Gate::answering(None, 0),
+            clock: Arc::new(ManualClock::new(Timestamp::from_secs(NOW))),
+            jitter: Arc::new(|delay| delay),
+            settings: bounded,
+            workers: 1,
+        })
+        .await
+        .unwrap();
+        for number in 0..50 {
+            let subscription = format!("sub_{number}");
+            let delivery = told(&source, &format!("evt_{number}"), &subscription, "active", 20);
+            engine.accept(delivery).await.unwrap();
+        }
+        while store.status().pending > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(store.status().entities, 50);
+        assert!(engine.status().actors <= 2 + 1, "one may be on its way out: {}", engine.status().actors);
         engine.drain(Duration::from_secs(5)).await.unwrap();
     });
 }
