@@ -12,6 +12,7 @@ pub mod json;
 pub mod name;
 pub mod order;
 pub mod outcome;
+pub mod printable;
 pub mod query;
 pub mod snapshot;
 pub mod time;
@@ -27,6 +28,7 @@ pub use json::RawJson;
 pub use name::{FieldName, Kind, MachineName, SourceName, StateName};
 pub use order::{Order, OrderKey, TimeOf};
 pub use outcome::{Cause, Outcome, Reason, Rule};
+pub use printable::printable;
 pub use snapshot::Snapshot;
 pub use time::Timestamp;
 
