@@ -136,7 +136,7 @@ fn the_group_that_proves_is_found_wherever_it_stands() {
     let piece = 256 << 10;
     for distance in [piece - 60, piece - 56, piece - 55, piece - 20, piece - 1, piece, piece + 1, 2 * piece - 60] {
         let disk = SimDisk::default();
-        let options = Options { segment_bytes: 1 << 20, frame_bytes_max: 1 << 20 };
+        let options = Options { segment_bytes: 1 << 20, frame_bytes_max: 1 << 20, reserve_bytes: 0 };
         let open = || Journal::open_on(Arc::new(disk.clone()), options, Lsn(0));
         let (mut journal, _) = open().unwrap();
         journal.append(&[vec![0; distance - 64]]).unwrap();
