@@ -267,37 +267,47 @@ impl Settling<'_> {
         Some(CheckChange::Set(Check { due, reason, answer: Some(answer), tries, positions: self.positions() }))
     }
 
-    /// A 404: the gone-state if the claim is that, or if a second 404 confirms it; else nobody can tell.
+    /// A 404: the gone-state if the claim is that, or if a second 404 confirms it; else nobody can tell. A state that
+    /// no move leads from to there stays: what answers 404 for it is a wrong key sooner than the end of the entity.
     fn not_found(&self, decision: &mut Decision, key: OrderKey) {
         let known = self.body.machines.keys();
         let gone = known.chain(machines_of(self.run)).find_map(|name| {
             let machine = self.machines.get(name)?;
             Some((machine, machine.gone()?))
         });
+        let Some((machine, gone)) = gone else { return self.fail(decision, Rule::NotFound, &Reason::UpstreamNotFound) };
+        let held = self.body.machines.get(machine.name());
+        let is_gone = held.is_some_and(|held| held.state == *gone);
+        let allowed = held.is_none_or(|held| is_gone || Self::reaches(machine, &held.state, gone));
+        let claimed = self.claims(machine, gone);
         let again = self.asked.check && self.check.is_some_and(|check| check.answer == Some(Answer::NotFound));
-        match gone {
-            Some((machine, gone)) if self.claims(machine, gone) || (again && self.body.fetched) => {
-                let mut entry = self.entry(machine, Outcome::Unchanged);
-                entry.rule = Rule::NotFound;
-                let held = self.body.machines.get(machine.name());
-                let outcome = match held {
-                    None => Outcome::Created,
-                    Some(held) if held.state == *gone => Outcome::Unchanged,
-                    Some(_) => Outcome::Reconciled,
-                };
-                take(&mut entry, outcome, gone, held.map_or(key, |held| held.key.max(key)));
-                entry.check = self.asked.check.then_some(CheckChange::Cleared);
-                decision.entries.push(entry);
-                self.done(decision);
-            }
-            Some((machine, _)) if self.body.fetched => {
-                let mut entry = self.entry(machine, Outcome::Held);
-                entry.check = self.next_check(Some(CheckReason::NotFound), Answer::NotFound);
-                decision.entries.push(entry);
-                self.done(decision);
-            }
-            Some(_) | None => self.fail(decision, Rule::NotFound, &Reason::UpstreamNotFound),
+        if !(is_gone || claimed || self.body.fetched) {
+            return self.fail(decision, Rule::NotFound, &Reason::UpstreamNotFound);
         }
+        let mut entry = self.entry(machine, Outcome::Held);
+        if allowed && (is_gone || claimed || again) {
+            entry.rule = Rule::NotFound;
+            let outcome = match held {
+                None => Outcome::Created,
+                Some(_) if is_gone => Outcome::Unchanged,
+                Some(_) => Outcome::Reconciled,
+            };
+            take(&mut entry, outcome, gone, held.map_or(key, |held| held.key.max(key)));
+            entry.check = self.asked.check.then_some(CheckChange::Cleared);
+        } else {
+            entry.check = self.next_check(Some(CheckReason::NotFound), Answer::NotFound);
+            if again {
+                entry.outcome = Outcome::Diverged;
+                entry.flags.push(FlagChange::Set(Flag::Diverged));
+            }
+        }
+        decision.entries.push(entry);
+        self.done(decision);
+    }
+
+    fn reaches(machine: &Machine, from: &StateName, to: &StateName) -> bool {
+        let places = machine.place(from).zip(machine.place(to));
+        places.is_some_and(|(from, to)| machine.reaches(from, to))
     }
 
     /// Whether any event of the run claims this state.

@@ -259,6 +259,30 @@ fn a_404_means_gone_only_if_that_is_claimed_or_confirmed_on_an_entity_that_was_f
 }
 
 #[test]
+fn a_404_moves_nothing_that_no_move_leads_from_to_the_end() {
+    let not_found = Reading::NotFound(OrderKey::clock(at(98)));
+    let registry = Registry::shipped();
+    let settled = |entity: &Entity, run: &[Pending], rule| {
+        words(&settle(&registry, entity, run, asked(rule), &not_found, &context()))
+    };
+    let mut paid = entity(INVOICE, "paid", OrderKey::event(at(50)));
+    let hint = [event(INVOICE, Claim::Hint, 60)];
+    assert_eq!(settled(&paid, &hint, Rule::Hint), "dead_lettered - -> -; upstream_not_found; 60.0 dead");
+    let claimed = [observed(INVOICE, "deleted", 60)];
+    let held = "held paid -> paid; check in 15 s (not_found, try 0); 60.0 done";
+    assert_eq!(settled(&paid, &claimed, Rule::Terminal), held);
+    let crate::domain::Body::Ladder(body) = &mut paid.body;
+    body.fetched = true;
+    assert_eq!(settled(&paid, &hint, Rule::Hint), held);
+    paid.check = Some(due(INVOICE, "404", CheckReason::NotFound, 0));
+    let flagged = "diverged paid -> paid; check in 15 s (not_found, try 1); Set(Diverged)";
+    assert_eq!(settled(&paid, &[], Rule::Check), flagged);
+    // What is known to be gone is told by any 404.
+    let gone = entity(INVOICE, "deleted", OrderKey::event(at(50)));
+    assert_eq!(settled(&gone, &hint, Rule::Hint), "unchanged deleted -> deleted; 60.0 done");
+}
+
+#[test]
 fn a_run_that_could_not_be_asked_about_waits_longer_each_time_and_gives_up_in_the_end() {
     let entity = entity(INVOICE, "draft", OrderKey::event(at(50)));
     let reason = Reason::UpstreamUnavailable { detail: "status 500".to_owned() };
