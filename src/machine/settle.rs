@@ -105,7 +105,10 @@ impl Settling<'_> {
         let usable = entries.iter().all(|entry| !matches!(entry.outcome, Outcome::Held | Outcome::Diverged));
         if usable {
             let change = self.fields(snapshot);
-            if self.fields_disagree(snapshot) {
+            let still =
+                change.as_ref().is_none_or(|change| change.set.is_empty()) && !entries.iter().any(Entry::is_move);
+            let overtaken = change.as_ref().is_some_and(|change| self.may_be_overtaken(change, snapshot));
+            if self.fields_disagree(snapshot) || overtaken || (still && self.is_hinted(snapshot)) {
                 doubt = doubt.or(Some(CheckReason::UnlikeClaim));
             }
             if let Some(first) = entries.first_mut() {
@@ -223,6 +226,24 @@ impl Settling<'_> {
                 .iter()
                 .any(|(name, value)| snapshot.fields.get(name).is_some_and(|other| other != value))
         })
+    }
+
+    /// Whether the run says that something changed, at a time that the answer is not surely newer than. If the answer
+    /// shows no change, it may have been read too early.
+    fn is_hinted(&self, snapshot: &Snapshot) -> bool {
+        let newer = |key: OrderKey| snapshot.key.compare(&key, self.context.clock_skew) == Order::Newer;
+        let hints = |pending: &&Pending| pending.event.claims.values().any(|claim| *claim == Claim::Hint);
+        self.run.iter().filter(hints).any(|pending| !newer(pending.event.order_key))
+    }
+
+    /// Whether the answer changes a field that an event of about that time had set, and no event of the run says so:
+    /// then the answer may be the older one.
+    fn may_be_overtaken(&self, change: &FieldChange, snapshot: &Snapshot) -> bool {
+        let receipt = |key: &OrderKey| matches!(key, OrderKey::Time { of: TimeOf::Receipt, .. });
+        let held = self.body.fields_key.filter(|held| !receipt(held));
+        let said = |name, value| self.run.iter().any(|pending| pending.event.fields.get(name) == Some(value));
+        held.is_some_and(|held| snapshot.key.compare(&held, self.context.clock_skew) == Order::Unsure)
+            && change.set.iter().any(|(name, value)| !said(name, value))
     }
 
     fn answered_before(&self, machine: &MachineName, answer: &StateName) -> bool {

@@ -366,6 +366,32 @@ fn a_fetch_settles_a_tie_of_fields_with_what_the_upstream_has() {
 }
 
 #[test]
+fn an_answer_that_may_have_been_read_too_early_is_looked_at_again() {
+    let settled = |held: &Entity, pending: Pending, quantity: &str| {
+        let fields = [("quantity".into(), RawJson::from_valid(quantity))].into();
+        let states = [(SUBSCRIPTION.into(), "active".into())].into();
+        let reading = Reading::Found(Snapshot { states, fields, key: OrderKey::clock(at(98)) });
+        words(&settle(&Registry::shipped(), held, &[pending], asked(Rule::Hint), &reading, &context()))
+    };
+    let held = |fields_at: i64| {
+        let mut held = entity(SUBSCRIPTION, "active", OrderKey::event(at(50)));
+        let crate::domain::Body::Ladder(body) = &mut held.body;
+        body.fields = [("quantity".into(), RawJson::from_valid("5"))].into();
+        body.fields_key = Some(OrderKey::event(at(fields_at)));
+        held
+    };
+    let hint = |secs: i64| event(SUBSCRIPTION, Claim::Hint, secs);
+    let again = "unchanged active -> active; check in 15 s (unlike_claim, try 0)";
+    let enough = "unchanged active -> active";
+    // Something changed a moment ago, and the answer shows nothing of it.
+    assert_eq!(settled(&held(50), hint(97), "5"), format!("{again}; 97.0 done"));
+    assert_eq!(settled(&held(50), hint(60), "5"), format!("{enough}; 60.0 done"));
+    assert_eq!(settled(&held(50), hint(97), "1"), format!("{enough}; 97.0 done"));
+    // The answer would undo what an event of a moment ago said.
+    assert_eq!(settled(&held(97), hint(60), "1"), format!("{again}; 60.0 done"));
+}
+
+#[test]
 fn an_event_is_taken_as_a_whole_or_not_at_all() {
     let mut both = event("stripe/checkout_session", Claim::Observed("open".into()), 60);
     both.event.claims.insert("stripe/checkout_payment".into(), Claim::Observed("payed".into()));
