@@ -71,7 +71,7 @@ impl Applier {
     /// Writes everything that waits, before the store is open: in order if the view is complete, else as a whole.
     pub(super) fn catch_up(&mut self) -> Result<(), Error> {
         if !self.meta.complete {
-            return self.load(None);
+            return self.load();
         }
         // The window is not known yet, so the view keeps the low water that it has.
         let low_water = self.meta.scan_from;
@@ -84,9 +84,16 @@ impl Applier {
         }
     }
 
-    /// Writes everything that waits in the order of keys, which is much faster and leaves the view incomplete on the
-    /// way. With `through`, it is complete up to there at the end.
-    pub(super) fn load(&mut self, through: Option<Lsn>) -> Result<(), Error> {
+    /// Writes everything that waits, and says that the view is complete up to `through`.
+    pub(super) fn complete(&mut self, through: Lsn) -> Result<(), Error> {
+        self.load()?;
+        let scan_from = self.core.state().window.low_water();
+        self.meta = Meta { complete: true, applied: through, scan_from, ..self.meta };
+        self.core.with_view(|view| view.apply(&BTreeMap::new(), self.meta))
+    }
+
+    /// Writes everything that waits in the order of keys, which is faster and leaves the view incomplete on the way.
+    fn load(&mut self) -> Result<(), Error> {
         let batch = self.core.state().overlay.batch(usize::MAX, usize::MAX);
         let mut writes: Vec<_> = batch.writes.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         let mut meta = self.meta;
@@ -96,10 +103,6 @@ impl Applier {
             let part: BTreeMap<_, _> = writes.into_iter().collect();
             self.core.with_view(|view| view.apply(&part, meta))?;
             writes = rest;
-        }
-        if let Some(through) = through {
-            meta = Meta { complete: true, applied: through, ..meta };
-            self.core.with_view(|view| view.apply(&BTreeMap::new(), meta))?;
         }
         self.applied(meta, &batch);
         Ok(())

@@ -77,11 +77,12 @@ impl Replay {
                 core.options.tell(lsn.0, self.last.0);
             }
         }
+        self.fill_window(gatherer)?;
         if !complete {
-            self.applier.load(Some(self.last))?;
+            self.applier.complete(self.last)?;
             core.options.tell(self.last.0, self.last.0);
         }
-        self.fill_window(gatherer)
+        Ok(())
     }
 
     /// Takes what a record changes in the view, and writes the view where memory has a bound.
