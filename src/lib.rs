@@ -2,4 +2,15 @@
 
 pub mod domain;
 pub mod machine;
+pub mod source;
 pub mod store;
+
+pub mod engine;
+
+pub mod http;
+
+pub mod cli;
+
+pub mod code;
+pub mod config;
+pub mod telemetry;

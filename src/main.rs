@@ -1,3 +1,5 @@
 //! Runs the command line.
 
-fn main() {}
+fn main() -> std::process::ExitCode {
+    tollgate::cli::main()
+}

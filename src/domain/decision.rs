@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::entry::{Entry, Reason, Rule};
+use super::entry::Entry;
 use super::event::Position;
+use super::outcome::{Reason, Rule};
 use super::time::Timestamp;
 
 /// What `decide` or `settle` answers of a run of events of one entity.
@@ -15,6 +16,15 @@ pub struct Decision {
     pub judged: Vec<Judged>,
     /// The first event that cannot be judged without the upstream; it and those behind it are not covered.
     pub ambiguity: Option<Ambiguity>,
+}
+
+impl Decision {
+    /// Adds what was decided after this.
+    pub fn join(&mut self, later: Self) {
+        self.entries.extend(later.entries);
+        self.judged.extend(later.judged);
+        self.ambiguity = self.ambiguity.or(later.ambiguity);
+    }
 }
 
 /// What becomes of one event.
@@ -42,6 +52,11 @@ pub enum Disposition {
     Dead {
         /// The last reason.
         attempt: Attempt,
+    },
+    /// It waits until then, and nothing was tried: a call that is held back is no attempt.
+    Wait {
+        /// When it is pending again.
+        at: Timestamp,
     },
 }
 

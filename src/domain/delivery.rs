@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use super::entry::Reason;
 use super::event::{Event, EventDigest, Position};
 use super::name::SourceName;
+use super::outcome::Reason;
 use super::time::Timestamp;
 
 /// One HTTP request as received, with the events that the mapping found in it.

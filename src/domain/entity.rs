@@ -110,7 +110,7 @@ pub struct MachineState {
 pub enum Flag {
     /// The upstream steadily answers a state that no allowed move leads to.
     Diverged,
-    /// Deciding it failed again and again; its events wait for an operator.
+    /// Deciding one of its events failed again and again: that event is a dead letter, and waits for an operator.
     Quarantined,
 }
 

@@ -11,6 +11,7 @@ pub mod event;
 pub mod json;
 pub mod name;
 pub mod order;
+pub mod outcome;
 pub mod query;
 pub mod snapshot;
 pub mod time;
@@ -20,13 +21,12 @@ pub use delivery::{Admission, Admit, Delivery, Item, Kept};
 pub use entity::{
     Answer, Body, Check, CheckReason, Entity, EntityKey, Flag, LadderBody, MachineState, Mode, Partition, Shard,
 };
-pub use entry::{
-    Cause, CheckChange, Entry, FieldChange, FlagChange, MachineRef, Move, Outcome, Reason, Recorded, Rule,
-};
+pub use entry::{CheckChange, Entry, FieldChange, FlagChange, MachineRef, Move, Recorded};
 pub use event::{Claim, Event, EventDigest, EventId, Lsn, Pending, Position};
 pub use json::RawJson;
 pub use name::{FieldName, Kind, MachineName, SourceName, StateName};
 pub use order::{Order, OrderKey, TimeOf};
+pub use outcome::{Cause, Outcome, Reason, Rule};
 pub use snapshot::Snapshot;
 pub use time::Timestamp;
 

@@ -248,3 +248,6 @@ fn reachability(graph: &DiGraph<(), ()>, nodes: &[NodeIndex]) -> Vec<bool> {
     }
     reach
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,25 @@
 //! Machines: declarative state machines, and the pure functions that judge facts by them.
 //!
-//! [`decide`] judges events by the ladder, [`settle`] judges what an upstream answered. Both are total: any
+//! [`decide`] judges events by the [`ladder`], [`settle`] judges what an upstream answered. Both are total: any
 //! entity, any event and any answer gets a decision. Neither reads a clock or does I/O.
 
+pub mod decide;
+pub mod diagram;
 mod graph;
+pub mod ladder;
+pub mod postpone;
+mod registry;
+pub mod settle;
+pub mod spec;
 
+pub use decide::{Context, Schedule, decide};
 pub use graph::{Machine, OnDivergence, OnGap, Place, Policies, StateSpec, TransitionSpec};
+pub use postpone::{hold_back, postpone};
+pub use registry::Registry;
+pub use settle::{Asked, Reading, settle};
+pub use spec::Problem;
+
+#[cfg(test)]
+mod ladder_tests;
+#[cfg(test)]
+mod settle_tests;

@@ -217,6 +217,11 @@ fn judge(change: &mut Change, entity: &EntityKey, judged: &Judged, before: &Befo
     let with = |attempt: &Attempt| earlier.iter().chain([attempt]).cloned().collect::<Vec<_>>();
     match &judged.disposition {
         Disposition::Done => {}
+        Disposition::Wait { at } => {
+            change.put(keys::retry(entity, position), &Waiting { due: *at, attempts: earlier.clone() })?;
+            change.mark(keys::due(&due_retry(entity, position, *at)));
+            change.counts.retries += 1;
+        }
         Disposition::Retry { at, attempt } => {
             change.put(keys::retry(entity, position), &Waiting { due: *at, attempts: with(attempt) })?;
             change.mark(keys::due(&due_retry(entity, position, *at)));

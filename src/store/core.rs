@@ -189,7 +189,9 @@ impl Core {
     pub(super) fn attempts_of(&self, judged: &Judged) -> Result<Vec<Attempt>, Error> {
         match judged.disposition {
             Disposition::Done => Ok(Vec::new()),
-            Disposition::Retry { .. } | Disposition::Dead { .. } => Ok(self.event(judged.position)?.attempts),
+            Disposition::Retry { .. } | Disposition::Wait { .. } | Disposition::Dead { .. } => {
+                Ok(self.event(judged.position)?.attempts)
+            }
         }
     }
 

@@ -9,7 +9,7 @@ pub(crate) mod sim;
 use std::any::Any;
 use std::fs;
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -131,7 +131,7 @@ impl OsDisk {
     /// [`Error::Full`], [`Error::Io`].
     pub fn new(folder: &Path) -> Result<Self, Error> {
         let create = || {
-            fs::create_dir_all(folder)?;
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
             match folder.parent().filter(|parent| !parent.as_os_str().is_empty()) {
                 Some(parent) => fs::File::open(parent)?.sync_all(),
                 None => Ok(()),

@@ -12,8 +12,9 @@
 //! check/         a second view, while the store is checked
 //! ```
 
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -78,9 +79,14 @@ impl Layout {
         self.dir.join("store.toml")
     }
 
-    /// Creates the directory and takes it for this process, until the file is dropped.
+    /// Creates the directory and takes it for this process, until the file is dropped. What is kept there is nobody
+    /// else's to read: payloads name customers.
     pub(super) fn lock(&self) -> Result<File, Error> {
-        fs::create_dir_all(&self.dir).map_err(|error| io_error("creating", &self.dir, &error))?;
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.dir)
+            .map_err(|error| io_error("creating", &self.dir, &error))?;
         let path = self.dir.join("lock");
         let file = File::options().create(true).truncate(false).write(true).open(&path);
         let file = file.map_err(|error| io_error("opening", &path, &error))?;

@@ -326,6 +326,9 @@ impl Model {
             let Some(mut pending) = fresh.or(waited) else { continue };
             match &judged.disposition {
                 Disposition::Done => {}
+                Disposition::Wait { at } => {
+                    self.waiting.insert(position, (*at, pending));
+                }
                 Disposition::Retry { at, attempt } => {
                     pending.attempts.push(attempt.clone());
                     self.waiting.insert(position, (*at, pending));

@@ -379,3 +379,23 @@ pub enum Error {
         path: String,
     },
 }
+
+impl Error {
+    /// The stable code, which the error reference explains.
+    #[must_use]
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Full => "disk_full",
+            Self::Busy => "busy",
+            Self::TooLarge { .. } => "body_too_large",
+            Self::NotDead { .. } => "dead_letter_not_found",
+            Self::Stopped { .. } => "stopped",
+            Self::Corrupt { .. } => "store_corrupt",
+            Self::Io { .. } => "store_failed",
+            Self::Locked { .. } => "data_locked",
+            Self::OtherShards { .. } => "config_invalid",
+            // The engine's own business: seen from outside they are a fault of ours.
+            Self::Fenced { .. } | Self::Moved { .. } | Self::NotPending { .. } => "internal",
+        }
+    }
+}

@@ -34,6 +34,9 @@ struct State {
     /// A write fails when this many more have been done.
     fail_write: Option<u64>,
     reads: u64,
+    /// Held by each open file.
+    open: Arc<()>,
+    open_most: usize,
     life: u64,
     locked: Arc<()>,
 }
@@ -55,6 +58,7 @@ struct SimFile {
     disk: SimDisk,
     inode: u64,
     life: u64,
+    _open: Arc<()>,
 }
 
 impl Dice {
@@ -97,6 +101,8 @@ impl SimDisk {
         let mut state = self.state();
         state.life += 1;
         state.locked = Arc::new(());
+        state.fail_sync = None;
+        state.fail_write = None;
     }
 
     /// At most this many bytes may be reserved from now on.
@@ -117,6 +123,11 @@ impl SimDisk {
     /// How often something was read.
     pub(crate) fn reads(&self) -> u64 {
         self.state().reads
+    }
+
+    /// How many files were open at once, at most.
+    pub(crate) fn open_most(&self) -> usize {
+        self.state().open_most
     }
 
     /// The content of a file.
@@ -149,6 +160,12 @@ impl SimDisk {
 }
 
 impl State {
+    fn file(&mut self, disk: &SimDisk, inode: u64) -> Arc<dyn File> {
+        let file = SimFile { disk: disk.clone(), inode, life: self.life, _open: self.open.clone() };
+        self.open_most = self.open_most.max(Arc::strong_count(&self.open) - 1);
+        Arc::new(file)
+    }
+
     fn used(&self) -> u64 {
         self.inodes.values().map(|inode| inode.reserved).sum()
     }
@@ -240,13 +257,13 @@ impl Disk for SimDisk {
         state.inodes.insert(inode, Inode::default());
         state.names.insert(name.to_owned(), inode);
         state.renamed();
-        Ok(Arc::new(SimFile { disk: self.clone(), inode, life: state.life }))
+        Ok(state.file(self, inode))
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
-        let state = self.state();
+        let mut state = self.state();
         let inode = *state.names.get(name).ok_or(io::ErrorKind::NotFound)?;
-        Ok(Arc::new(SimFile { disk: self.clone(), inode, life: state.life }))
+        Ok(state.file(self, inode))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {

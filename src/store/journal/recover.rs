@@ -62,18 +62,16 @@ struct Rest {
 
 /// Looks at the folder; none if it holds no segment. What it answers is synced.
 pub(super) fn recover(disk: &Arc<dyn Disk>, vouched: Lsn) -> Result<Option<Found>, Error> {
-    let mut files = Vec::new();
-    for first in first_lsns(&**disk)? {
-        files.push(look_at(&**disk, first)?);
-    }
-    let Some(last) = files.pop() else { return Ok(None) };
+    let firsts = first_lsns(&**disk)?;
+    let Some((last, sealed)) = firsts.split_last() else { return Ok(None) };
     let mut segments: Vec<Arc<Segment>> = Vec::new();
-    for (at, looked) in files.iter().enumerate() {
-        follows(&**disk, segments.last(), looked)?;
-        let next = files.get(at + 1).unwrap_or(&last).header.first;
-        let extent = sealed_extent(&**disk, looked, next)?;
+    for (first, next) in sealed.iter().zip(firsts.iter().skip(1)) {
+        let looked = look_at(&**disk, *first)?;
+        follows(&**disk, segments.last(), &looked)?;
+        let extent = sealed_extent(&**disk, &looked, *next)?;
         segments.push(Arc::new(Segment::new(looked.header, extent)));
     }
+    let last = look_at(&**disk, *last)?;
     follows(&**disk, segments.last(), &last)?;
     let (walked, cut) = check_last(&**disk, &last, vouched)?;
     let Walked { extent, kind, flaw: _ } = walked;
@@ -200,7 +198,10 @@ fn check_last(disk: &dyn Disk, looked: &Looked, vouched: Lsn) -> Result<(Walked,
         return Err(corrupt(disk, &looked.name, end, detail));
     }
     if vouched >= lsn && !rest.is_short {
-        let detail = format!("{why}; it was synced, for LSN {} is applied in the view", vouched.0);
+        let detail = format!(
+            "{why}; it was synced, for LSN {} is applied in the view (if the journal is an older copy, remove the view)",
+            vouched.0
+        );
         return Err(corrupt(disk, &looked.name, end, detail));
     }
     looked.file.set_size(end).map_err(|error| failed(format!("cutting `{}`", disk.place(&looked.name)), &error))?;

@@ -197,9 +197,10 @@ impl Shared {
         Ok(Some(file))
     }
 
-    /// Keeps a file open for readers; the one not used for longest makes room.
+    /// Keeps a file open for readers; an older copy of it, or else the one not used for longest makes room.
     pub(super) fn keep_open(&self, segment: &Segment, file: Arc<dyn File>) {
         let mut files = self.files();
+        files.retain(|open| open.first != segment.header.first);
         if files.len() >= FILES_OPEN_MAX {
             files.remove(0);
         }

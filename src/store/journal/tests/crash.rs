@@ -13,12 +13,14 @@ enum Happening {
     Append(Vec<(u8, u16)>),
     /// The power goes between two calls.
     Crash,
-    /// The power goes within an append: this many syncs from now one fails, and then the power goes.
-    CrashWithin { syncs: u64 },
-    /// A write fails half-way, and then the power goes.
-    CrashWriting { writes: u64 },
+    /// This many syncs from now one fails, and then the power goes or the process is killed.
+    FailSync { syncs: u64, power: bool },
+    /// A write fails half-way, and then the power goes or the process is killed.
+    FailWrite { writes: u64, power: bool },
     /// The process is killed; the system goes on.
     Kill,
+    /// The process is killed, and the power goes while the journal is opened.
+    CrashOpening { syncs: u64 },
     /// Closed in order and opened again.
     Close,
     /// Space is out for one append.
@@ -32,9 +34,10 @@ fn happening() -> impl Strategy<Value = Happening> {
     prop_oneof![
         8 => prop::collection::vec(group, 1..8).prop_map(Happening::Append),
         2 => Just(Happening::Crash),
-        3 => (0..4_u64).prop_map(|syncs| Happening::CrashWithin { syncs }),
-        2 => (0..4_u64).prop_map(|writes| Happening::CrashWriting { writes }),
+        3 => (0..4_u64, any::<bool>()).prop_map(|(syncs, power)| Happening::FailSync { syncs, power }),
+        2 => (0..4_u64, any::<bool>()).prop_map(|(writes, power)| Happening::FailWrite { writes, power }),
         1 => Just(Happening::Kill),
+        3 => (0..4_u64).prop_map(|syncs| Happening::CrashOpening { syncs }),
         1 => Just(Happening::Close),
         1 => Just(Happening::Full),
         1 => any::<u8>().prop_map(Happening::Prune),
@@ -67,11 +70,18 @@ impl World {
         self.journal.as_mut().unwrap()
     }
 
-    /// Opens: acknowledged <= recovered <= submitted, in order.
     fn open(&mut self) {
+        let opened = self.try_open();
+        self.opened(opened.unwrap());
+    }
+
+    fn try_open(&mut self) -> Result<(Journal, Recovery), Error> {
         let vouched = Lsn(self.dice.roll(wide(self.sure.len()) + 1));
-        let opened = Journal::open_on(Arc::new(self.disk.clone()), SMALL, vouched);
-        let (journal, found) = opened.unwrap();
+        Journal::open_on(Arc::new(self.disk.clone()), SMALL, vouched)
+    }
+
+    /// Acknowledged <= recovered <= submitted, in order.
+    fn opened(&mut self, (journal, found): (Journal, Recovery)) {
         let mut frames = all(&journal).unwrap();
         assert!(found.incarnation > self.incarnation, "incarnations only grow");
         assert_eq!(wide(frames.len()), found.last.0);
@@ -113,12 +123,30 @@ impl World {
         self.disk.crash(&mut self.dice);
     }
 
-    fn append_until_failure(&mut self) {
+    fn kill(&mut self) {
+        self.journal = None;
+        self.disk.kill();
+    }
+
+    fn append_until_failure(&mut self, power: bool) {
         while self.append(2, 300) {}
-        self.crash();
+        if power { self.crash() } else { self.kill() }
     }
 
     fn happen(&mut self, happening: Happening) {
+        if let Happening::CrashOpening { syncs } = happening {
+            self.kill();
+            self.disk.fail_sync_after(Some(syncs));
+            match self.try_open() {
+                Ok(opened) => {
+                    self.disk.fail_sync_after(None);
+                    self.opened(opened);
+                }
+                Err(Error::Io { .. } | Error::Stopped { .. }) => self.crash(),
+                Err(error) => panic!("{error:?}"),
+            }
+            return;
+        }
         self.journal();
         match happening {
             Happening::Append(groups) => {
@@ -127,18 +155,16 @@ impl World {
                 }
             }
             Happening::Crash => self.crash(),
-            Happening::CrashWithin { syncs } => {
+            Happening::FailSync { syncs, power } => {
                 self.disk.fail_sync_after(Some(syncs));
-                self.append_until_failure();
+                self.append_until_failure(power);
             }
-            Happening::CrashWriting { writes } => {
+            Happening::FailWrite { writes, power } => {
                 self.disk.fail_write_after(Some(writes));
-                self.append_until_failure();
+                self.append_until_failure(power);
             }
-            Happening::Kill => {
-                self.journal = None;
-                self.disk.kill();
-            }
+            Happening::Kill => self.kill(),
+            Happening::CrashOpening { .. } => {}
             Happening::Close => self.journal.take().unwrap().close().unwrap(),
             Happening::Full => {
                 self.disk.limit_space(Some(0));

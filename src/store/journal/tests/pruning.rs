@@ -1,5 +1,7 @@
 //! Pruned copies: same LSNs, smaller frames.
 
+use crate::store::disk::sim::Dice;
+
 use super::*;
 
 /// Keeps the first five bytes of every frame whose LSN is even.
@@ -96,4 +98,29 @@ fn without_space_or_in_a_damaged_segment_nothing_is_changed() {
     assert!(disk.names().iter().all(|name| name.ends_with(".segment")));
     let huge = journal.pruner().prune(journal.segments()[1].first, |_, _| Some(vec![0; (1 << 30) + 1]));
     assert!(matches!(huge, Err(Error::TooLarge { .. })));
+}
+
+#[test]
+fn what_is_pruned_is_pruned_after_a_crash() {
+    for seed in 0..30 {
+        let disk = SimDisk::default();
+        let (mut journal, _) = open(&disk);
+        fill(&mut journal, 100);
+        journal.pruner().prune(Lsn(1), shorten).unwrap().unwrap();
+        drop(journal);
+        disk.crash(&mut Dice(seed));
+        assert_eq!(open(&disk).0.reader().read(Lsn(2)).unwrap(), shorten(Lsn(2), &frame(2)));
+    }
+}
+
+#[test]
+fn a_copy_is_not_read_by_the_index_of_what_it_replaced() {
+    let disk = SimDisk::default();
+    let (mut journal, _) = open(&disk);
+    fill(&mut journal, 100);
+    let old = journal.shared.segment_of(Lsn(1)).unwrap();
+    journal.pruner().prune(Lsn(1), shorten).unwrap().unwrap();
+    // A reader that looked the segment up before and opens the file now.
+    let late = Shared::new(Arc::new(disk), journal.store_id(), vec![old.clone()], Lsn(100));
+    assert!(late.file_of(&old).unwrap().is_none());
 }

@@ -131,6 +131,26 @@ fn damage_before_the_last_group_is_fatal_and_names_the_place() {
 }
 
 #[test]
+fn the_group_that_proves_is_found_wherever_it_stands() {
+    // Around the places where one piece of what is searched ends and the next begins.
+    let piece = 256 << 10;
+    for distance in [piece - 60, piece - 56, piece - 55, piece - 20, piece - 1, piece, piece + 1, 2 * piece - 60] {
+        let disk = SimDisk::default();
+        let options = Options { segment_bytes: 1 << 20, frame_bytes_max: 1 << 20 };
+        let open = || Journal::open_on(Arc::new(disk.clone()), options, Lsn(0));
+        let (mut journal, _) = open().unwrap();
+        journal.append(&[vec![0; distance - 64]]).unwrap();
+        journal.append(&["proof"]).unwrap();
+        drop(journal);
+        let mut content = disk.content(FIRST);
+        content[50] ^= 1;
+        disk.put(FIRST, &content);
+        let Err(Error::Corrupt { detail, .. }) = open() else { panic!("{distance}") };
+        assert!(detail.contains(&format!("the group at byte {} proves", 48 + distance)), "{detail}");
+    }
+}
+
+#[test]
 fn damage_in_a_sealed_segment_is_found_when_it_is_read() {
     let disk = three_segments(true);
     let mut content = disk.content(FIRST);
@@ -160,6 +180,22 @@ fn damage_in_the_last_group_is_fatal_only_if_somebody_vouches() {
     let cut = found.cut.unwrap();
     assert_eq!((found.last, cut.lsn), (Lsn(LAST - 1), Lsn(LAST)));
     assert!(cut.why.contains(&name) && cut.why.ends_with("the checksum of a frame is wrong"), "{}", cut.why);
+}
+
+#[test]
+fn what_was_cut_is_gone_from_the_disk() {
+    let disk = SimDisk::default();
+    let (mut journal, _) = open(&disk);
+    journal.append(&["kept"]).unwrap();
+    journal.append(&[vec![b'x'; 500]]).unwrap();
+    drop(journal);
+    let mut content = disk.content(FIRST);
+    content[400] ^= 1;
+    disk.put(FIRST, &content);
+    let (_, found) = open(&disk);
+    assert_eq!(found.cut.unwrap().bytes, 508);
+    assert!(!disk.content(FIRST).windows(9).any(|bytes| bytes == b"xxxxxxxxx"));
+    assert_eq!(open(&disk).1.cut, None);
 }
 
 #[test]

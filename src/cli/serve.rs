@@ -1,0 +1,157 @@
+//! `tollgate serve`: takes webhooks, and answers what is known.
+
+use std::io::IsTerminal as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::Context;
+use super::args::{ConfigArgs, DataArgs, flag};
+use super::assemble::{Loaded, Running};
+use super::failure::Failure;
+use crate::code;
+use crate::config::Sources;
+use crate::engine::clock::SystemClock;
+use crate::engine::upstream::HttpUpstream;
+use crate::store::Store;
+use crate::telemetry;
+
+/// The longest that a stop takes: whoever sent the signal will not wait much longer.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+const EXAMPLES: &str = "\
+Examples:
+  STRIPE_WEBHOOK_SECRET=whsec_0123456789abcdef tollgate serve
+  tollgate serve --listen 0.0.0.0:8080 --data /var/lib/tollgate
+  TOLLGATE__TELEMETRY__FORMAT=json tollgate serve --config tollgate.toml
+
+A source is on when it has its secret: STRIPE_WEBHOOK_SECRET, PADDLE_WEBHOOK_SECRET, \
+FLEXPRICE_WEBHOOK_SECRET, STANDARD_WEBHOOK_SECRET. With its API key (STRIPE_API_KEY, PADDLE_API_KEY, \
+FLEXPRICE_API_KEY) it can be asked when an event alone can't decide.
+
+The first start writes a key to operator.key in the data directory. SIGTERM and SIGINT stop the server \
+within 10 s: what was acknowledged is kept, and what is undecided is decided after the next start. Exit \
+code 1 if the store can't be written any more.";
+
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The address to listen on; port 0 takes a free one [default: `server.listen`, which is 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDR")]
+    listen: Option<String>,
+
+    #[command(flatten)]
+    data: DataArgs,
+
+    #[command(flatten)]
+    config: ConfigArgs,
+}
+
+/// Where a server is, as JSON.
+#[derive(Serialize)]
+struct Serving<'a> {
+    address: String,
+    data: String,
+    sources: Vec<&'a str>,
+    /// The file that the first start wrote the operator's key to.
+    operator_key: Option<String>,
+}
+
+/// The signals that ask for a stop.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    let listen = flag("--listen", "server.listen", args.listen.clone());
+    let flags = listen.into_iter().chain(args.data.flags()).collect();
+    let loaded = Loaded::load(&args.config.inputs(context, flags))?;
+    let color = context.environment.allows_color() && std::io::stderr().is_terminal();
+    telemetry::init(&loaded.config.telemetry, color);
+    log_sources(&loaded.sources);
+    let store = super::store::open(&loaded.config)?;
+    actix_rt::System::new().block_on(serve(&loaded, store, context))
+}
+
+async fn serve(loaded: &Loaded, store: Arc<dyn Store>, context: &Context) -> Result<(), Failure> {
+    let mut signals = Signals::listen()?;
+    let upstream = HttpUpstream::new();
+    let upstream =
+        upstream.map_err(|error| Failure::new(code::ENGINE_STOPPED, format!("upstreams can't be asked: {error}")))?;
+    let mut running = loaded.start(store, Arc::new(upstream), Arc::new(SystemClock)).await?;
+    if let Err(failure) = greet(&running, loaded, context) {
+        // A server is not ended by nobody's reading its first words.
+        tracing::warn!(%failure, "the standard output can't be written");
+    }
+    let ended = tokio::select! {
+        failure = running.ended() => Some(failure),
+        signal = signals.next() => {
+            tracing::info!(signal, "stopping");
+            None
+        }
+    };
+    let stopped = tokio::select! {
+        stopped = running.stop(STOP_WITHIN) => stopped,
+        signal = signals.next() => {
+            Err(Failure::new(code::ENGINE_STOPPED, format!("{signal} came a second time: not all answers were finished")))
+        }
+    };
+    tracing::info!("stopped");
+    match ended {
+        Some(failure) => Err(failure),
+        None => stopped,
+    }
+}
+
+/// Says where the server is.
+fn greet(running: &Running, loaded: &Loaded, context: &Context) -> Result<(), Failure> {
+    let address = format!("http://{}", running.address());
+    let data = loaded.config.paths.data.display().to_string();
+    let operator_key = running.operator_key.as_ref().map(|path| path.display().to_string());
+    tracing::info!(address, data, "serving");
+    if context.out.is_json() {
+        let sources = loaded.sources.on.keys().map(crate::domain::SourceName::as_str).collect();
+        return context.out.document(&Serving { address, data, sources, operator_key });
+    }
+    context.out.line(&format!("tollgate serves on {address}, with its data in {data}"))?;
+    for source in loaded.sources.on.keys() {
+        context.out.line(&format!("  {source}: POST {address}/webhooks/{source}"))?;
+    }
+    if loaded.sources.on.is_empty() {
+        context.out.line("  no source is on, since none has its secret: see `tollgate serve --help`")?;
+    }
+    if let Some(path) = operator_key {
+        context.out.line(&format!("the key to read and operate is in {path}: TOLLGATE_KEY=$(cat {path})"))?;
+    }
+    Ok(())
+}
+
+fn log_sources(sources: &Sources) {
+    for (source, compiled) in &sources.on {
+        let upstream = if compiled.upstream().is_some() { "on" } else { "off: it has no API key, or declares none" };
+        tracing::info!(%source, upstream, "source is on");
+    }
+    for off in &sources.off {
+        tracing::info!(source = %off.source, why = off.why, "source is off");
+    }
+}
+
+impl Signals {
+    fn listen() -> Result<Self, Failure> {
+        let failed = |error| Failure::new(code::ENGINE_STOPPED, format!("can't listen for signals: {error}"));
+        let terminate = signal(SignalKind::terminate()).map_err(failed)?;
+        let interrupt = signal(SignalKind::interrupt()).map_err(failed)?;
+        Ok(Self { terminate, interrupt })
+    }
+
+    /// The next signal's name.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.terminate.recv() => "SIGTERM",
+            _ = self.interrupt.recv() => "SIGINT",
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The entity actor: a shell that runs the turns of one entity, one after the other.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use futures_util::FutureExt;
+
+use crate::domain::{Entity, EntityKey};
+use crate::store::Epoch;
+
+use super::dispatcher::{Dispatcher, Idle};
+use super::run::Running;
+use super::turn::Next;
+
+/// "Work waits": the actor reads what it is. One such message in the mailbox says all that two would.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Wake;
+
+/// "You are no longer needed."
+#[derive(Message)]
+#[rtype(result = "()")]
+pub(super) struct Retire;
+
+/// The one writer of an entity.
+pub(super) struct EntityActor {
+    running: Arc<Running>,
+    key: EntityKey,
+    epoch: Epoch,
+    held: Option<Entity>,
+    dispatcher: Addr<Dispatcher>,
+    /// How many wakes were taken: the dispatcher retires an actor only when it has taken all that were sent.
+    wakes: u64,
+}
+
+impl EntityActor {
+    pub(super) fn start_for(
+        running: Arc<Running>,
+        key: EntityKey,
+        epoch: Epoch,
+        dispatcher: Addr<Dispatcher>,
+    ) -> Addr<Self> {
+        Self { running, key, epoch, held: None, dispatcher, wakes: 0 }.start()
+    }
+}
+
+impl Actor for EntityActor {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        ctx.set_mailbox_capacity(1);
+        self.running.core.metrics.actors_changed(1);
+    }
+
+    fn stopped(&mut self, _: &mut Self::Context) {
+        self.running.core.metrics.actors_changed(-1);
+    }
+}
+
+impl Handler<Wake> for EntityActor {
+    type Result = AtomicResponse<Self, ()>;
+
+    fn handle(&mut self, _: Wake, _: &mut Self::Context) -> Self::Result {
+        self.wakes += 1;
+        let (running, key, epoch, held) = (Arc::clone(&self.running), self.key.clone(), self.epoch, self.held.take());
+        let work = AssertUnwindSafe(work(running, key, epoch, held)).catch_unwind();
+        let done = work.into_actor(self).then(|result, actor, ctx| {
+            let failed = result.is_err();
+            actor.held = result.unwrap_or_default();
+            if failed {
+                ctx.stop();
+            }
+            let idle = Idle { key: actor.key.clone(), wakes: actor.wakes, failed };
+            // A dispatcher that is gone has nobody to tell: the engine is stopping.
+            actor.dispatcher.send(idle).into_actor(actor).map(|_, _, _| ())
+        });
+        AtomicResponse::new(Box::pin(done))
+    }
+}
+
+impl Handler<Retire> for EntityActor {
+    type Result = ();
+
+    fn handle(&mut self, _: Retire, ctx: &mut Self::Context) {
+        ctx.stop();
+    }
+}
+
+/// The longest pause before a turn is tried again that the store could not take.
+const PAUSE_MAX: Duration = Duration::from_secs(30);
+
+/// Turns until nothing is left. Answers the entity as it is then.
+async fn work(running: Arc<Running>, key: EntityKey, epoch: Epoch, mut held: Option<Entity>) -> Option<Entity> {
+    let _busy = running.busy();
+    let mut pauses = 0;
+    while !running.is_stopping() {
+        match running.core.turn(&key, epoch, &mut held).await {
+            Ok(Next::Idle) => break,
+            Ok(Next::Again) => pauses = 0,
+            // A turn may have asked the upstream before the store refused it: each is further apart than the last.
+            Ok(Next::After(pause)) => {
+                let pause = pause.saturating_mul(1 << pauses).min(PAUSE_MAX);
+                pauses = (pauses + 1).min(16);
+                tokio::select! {
+                    () = actix_rt::time::sleep(pause) => {}
+                    () = running.stopped() => {}
+                }
+            }
+            Err(error) => {
+                running.fail(&error.to_string());
+                return None;
+            }
+        }
+    }
+    held
+}

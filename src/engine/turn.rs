@@ -1,0 +1,284 @@
+//! A turn: one entity takes all its pending events, decides, commits once, and asks the upstream if it must.
+//!
+//! This is all of the engine's logic that touches an entity. It knows no actors and no executor: the actor is a
+//! shell that runs turns one after the other, and a simulation can run them under its own scheduler.
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::domain::{
+    Decision, Disposition, Entity, EntityKey, Entry, Flag, FlagChange, Outcome, Pending, Reason, Rule, SourceName,
+    Timestamp,
+};
+use crate::machine::{Asked, Context, Reading, hold_back, postpone};
+use crate::source::Source;
+use crate::store::{self, Commit, Epoch, Fetched, Scope, Store};
+
+use super::clock::Clock;
+use super::decider::Decider;
+use super::metrics::Metrics;
+use super::reconciler::{Fetch, Reconciler};
+use super::settings::Settings;
+
+/// How long a turn waits before it tries a commit again that the store could not take.
+const STORE_PAUSE: Duration = Duration::from_millis(50);
+
+/// What turns need.
+pub struct Core {
+    /// Where facts are kept.
+    pub store: Arc<dyn Store>,
+    /// The logic.
+    pub decider: Arc<dyn Decider>,
+    /// The sources by name.
+    pub sources: BTreeMap<SourceName, Arc<Source>>,
+    /// Who asks upstreams.
+    pub reconciler: Reconciler,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The settings.
+    pub settings: Settings,
+    /// What is counted.
+    pub metrics: Arc<Metrics>,
+    /// Spreads a delay, so that what failed together does not come back together.
+    pub jitter: Arc<dyn Fn(Duration) -> Duration + Send + Sync>,
+}
+
+/// What follows a turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// Nothing is left to do.
+    Idle,
+    /// There may be more.
+    Again,
+    /// The store could not take it now: again after this long.
+    After(Duration),
+}
+
+impl Core {
+    /// Runs one turn. `held` is the entity as of its last commit, or none if it must be loaded.
+    ///
+    /// # Errors
+    /// What the store cannot recover from.
+    pub async fn turn(&self, key: &EntityKey, epoch: Epoch, held: &mut Option<Entity>) -> Result<Next, store::Error> {
+        let mut result = self.try_turn(key, epoch, held, self.settings.turn_events_max).await;
+        if matches!(result, Err(store::Error::TooLarge { .. })) {
+            // Many events with large fields can outgrow a record together; one alone cannot.
+            *held = None;
+            result = self.try_turn(key, epoch, held, 1).await;
+        }
+        match result {
+            Err(store::Error::Moved { .. } | store::Error::NotPending { .. }) => {
+                *held = None;
+                Ok(Next::Again)
+            }
+            Err(store::Error::Busy | store::Error::Full) => {
+                *held = None;
+                Ok(Next::After(STORE_PAUSE))
+            }
+            other => other,
+        }
+    }
+
+    async fn try_turn(
+        &self,
+        key: &EntityKey,
+        epoch: Epoch,
+        held: &mut Option<Entity>,
+        limit: usize,
+    ) -> Result<Next, store::Error> {
+        let now = self.clock.now();
+        let run = self.store.pending(Scope::Entity(key), now, limit).await?;
+        let mut entity = match held.take() {
+            Some(entity) => entity,
+            None => self.store.load(key).await?.unwrap_or_else(|| Entity::unknown(key.clone())),
+        };
+        let check_due = entity.check.as_ref().is_some_and(|check| check.due <= now);
+        if run.is_empty() && !check_due {
+            *held = Some(entity);
+            return Ok(Next::Idle);
+        }
+        let context = self.context(key, now);
+        let decision = self.decide(&entity, &run, &context);
+        let ambiguity = decision.ambiguity;
+        self.commit(epoch, &mut entity, decision, None).await?;
+        if ambiguity.is_some() || check_due {
+            let rule = ambiguity.map_or(Rule::Check, |ambiguity| ambiguity.rule);
+            self.ask(epoch, &mut entity, rule, limit).await?;
+        }
+        *held = Some(entity);
+        Ok(Next::Again)
+    }
+
+    /// Asks the upstream, and settles by its answer everything that was received before the asking.
+    async fn ask(&self, epoch: Epoch, entity: &mut Entity, rule: Rule, limit: usize) -> Result<(), store::Error> {
+        let key = entity.key.clone();
+        let entered = self.reconciler.enter(&key).await;
+        // Read only now: what came while we waited for our turn is settled by the same answer.
+        let asked_at = self.clock.now();
+        let run = if rule == Rule::Check {
+            Vec::new()
+        } else {
+            self.store.pending(Scope::Entity(&key), asked_at, limit).await?
+        };
+        let check = entity.check.as_ref().is_some_and(|check| check.due <= asked_at);
+        let fetch = match (entered, self.sources.get(&key.source)) {
+            (Ok(permit), Some(source)) => self.reconciler.fetch(permit, source, &key).await,
+            (Err(until), Some(_)) => Fetch::HeldBack(until),
+            (_, None) => {
+                Fetch::Failed(Reason::UpstreamUnavailable { detail: "the source is not configured".to_owned() })
+            }
+        };
+        let context = self.context(&key, self.clock.now());
+        let (decision, fetched) = match fetch {
+            Fetch::Answered(reading, fetched, body_sha256) => {
+                let asked = Asked { rule, check, body_sha256: Some(body_sha256) };
+                (self.settle(entity, &run, asked, &reading, &context), Some(fetched))
+            }
+            Fetch::Failed(reason) => {
+                let (mut decision, rest) = self.decide_around(entity, &run, &context);
+                decision.join(self.postpone(entity, &rest, Rule::Unavailable, &reason, &context));
+                (decision, None)
+            }
+            Fetch::HeldBack(until) => {
+                let (mut decision, rest) = self.decide_around(entity, &run, &context);
+                // Later than it was told, each at another time: never before.
+                let until = until.plus((self.jitter)(until.since(context.now)));
+                decision.join(hold_back(entity, &rest, until, &context));
+                (decision, None)
+            }
+        };
+        self.commit(epoch, entity, decision, fetched).await
+    }
+
+    /// Nobody could be asked: decides what needs nobody, and answers the events that wait.
+    fn decide_around(&self, entity: &Entity, run: &[Pending], context: &Context) -> (Decision, Vec<Pending>) {
+        let mut entity = entity.clone();
+        let (mut decision, mut rest) = (Decision::default(), Vec::new());
+        for pending in run {
+            let one = self.decide(&entity, std::slice::from_ref(pending), context);
+            if one.ambiguity.is_some() {
+                rest.push(pending.clone());
+                continue;
+            }
+            one.entries.iter().for_each(|entry| entry.apply(&mut entity));
+            decision.join(one);
+        }
+        (decision, rest)
+    }
+
+    /// Decides, and contains a panic: the event that caused it is put off, and given up in the end.
+    fn decide(&self, entity: &Entity, run: &[Pending], context: &Context) -> Decision {
+        let decided = catch_unwind(AssertUnwindSafe(|| self.decider.decide(entity, run, context)));
+        match (decided, run) {
+            (Ok(decision), _) => released(entity, run, decision),
+            // One event at a time, so that only the one that fails is put off.
+            (Err(_), [first, _, ..]) => self.decide(entity, std::slice::from_ref(first), context),
+            (Err(panic), _) => self.contain(entity, run, panic.as_ref(), context),
+        }
+    }
+
+    fn settle(&self, entity: &Entity, run: &[Pending], asked: Asked, reading: &Reading, context: &Context) -> Decision {
+        let settled = catch_unwind(AssertUnwindSafe(|| self.decider.settle(entity, run, asked, reading, context)));
+        settled.unwrap_or_else(|panic| self.contain(entity, run, panic.as_ref(), context))
+    }
+
+    fn contain(
+        &self,
+        entity: &Entity,
+        run: &[Pending],
+        panic: &(dyn std::any::Any + Send),
+        context: &Context,
+    ) -> Decision {
+        self.metrics.panicked();
+        let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        let detail = text.unwrap_or("a panic without a text").to_owned();
+        tracing::error!(entity = %entity.key, detail, "deciding panicked");
+        let mut decision = self.postpone(entity, run, Rule::Panic, &Reason::Panicked { detail }, context);
+        for entry in &mut decision.entries {
+            if entry.outcome == Outcome::DeadLettered {
+                entry.flags.push(FlagChange::Set(Flag::Quarantined));
+            }
+        }
+        decision
+    }
+
+    fn postpone(&self, entity: &Entity, run: &[Pending], rule: Rule, reason: &Reason, context: &Context) -> Decision {
+        let delay = |tries| context.schedule.delay(tries).map(|delay| (self.jitter)(delay));
+        postpone(entity, run, rule, reason, delay, context)
+    }
+
+    /// Makes a decision true, and the entity with it.
+    async fn commit(
+        &self,
+        epoch: Epoch,
+        entity: &mut Entity,
+        decision: Decision,
+        fetched: Option<Fetched>,
+    ) -> Result<(), store::Error> {
+        let Decision { entries, judged, ambiguity: _ } = decision;
+        if entries.is_empty() && judged.is_empty() {
+            return Ok(());
+        }
+        let retried = judged.iter().filter(|judged| matches!(judged.disposition, Disposition::Retry { .. })).count();
+        let commit = Commit {
+            entity: entity.key.clone(),
+            epoch,
+            version: entity.version,
+            entries: entries.clone(),
+            judged,
+            fetched,
+        };
+        self.store.commit(commit).await?;
+        self.metrics.decided(&entries);
+        self.metrics.retried(retried);
+        for entry in &entries {
+            entry.apply(entity);
+            log(&entity.key, entity.version, entry);
+        }
+        Ok(())
+    }
+
+    fn context(&self, key: &EntityKey, now: Timestamp) -> Context {
+        let upstream = self.sources.get(&key.source).and_then(|source| source.upstream());
+        let asks = upstream.is_some_and(|upstream| upstream.request(key).is_some());
+        Context {
+            now,
+            clock_skew: self.settings.clock_skew,
+            confirm_after: self.settings.confirm_after,
+            schedule: self.settings.schedule(&key.source),
+            upstream: asks,
+        }
+    }
+}
+
+/// An operator replayed what broke the entity's decider, and it was decided: it is quarantined no longer.
+fn released(entity: &Entity, run: &[Pending], mut decision: Decision) -> Decision {
+    let replayed = run.iter().any(|pending| pending.replayed_by.is_some());
+    if replayed
+        && entity.flags.contains(&Flag::Quarantined)
+        && let Some(entry) = decision.entries.first_mut()
+    {
+        entry.flags.push(FlagChange::Cleared(Flag::Quarantined));
+    }
+    decision
+}
+
+/// One structured line a decision.
+fn log(key: &EntityKey, seq: u64, entry: &Entry) {
+    let text = |state: &Option<crate::domain::StateName>| state.as_ref().map(ToString::to_string).unwrap_or_default();
+    tracing::info!(
+        target: "tollgate::decision",
+        entity = %key,
+        seq,
+        machine = entry.machine.as_ref().map(|machine| machine.name.as_str()),
+        event = entry.event_id.as_ref().map(crate::domain::EventId::as_str),
+        from = text(&entry.states.from),
+        to = text(&entry.states.to),
+        outcome = entry.outcome.as_str(),
+        rule = entry.rule.as_str(),
+        reason = entry.reason.as_ref().map(tracing::field::display),
+        "decided"
+    );
+}

@@ -1,0 +1,33 @@
+//! The edge: HTTP requests in, answers out. Nothing is decided here.
+//!
+//! [`serve`] binds and answers until it is told to stop. `routes` is the table of everything there is; each of the
+//! files it names is one resource. Verification comes first at the door, on the raw bytes; every other address but
+//! the health checks needs a key. Each error is a [`problem`] with a code of the table in `code.rs`.
+
+mod auth;
+mod cursor;
+mod dead_letters;
+pub mod demo_upstream;
+mod door;
+pub mod dto;
+mod entities;
+mod entries;
+mod health;
+pub mod keys;
+mod machines;
+mod metrics;
+mod openapi;
+mod problem;
+mod query;
+mod routes;
+mod server;
+mod shared;
+mod transitions;
+mod unread;
+
+pub use openapi::document;
+pub use problem::Problem;
+pub use server::{Error, Server, Settings, serve};
+
+#[cfg(test)]
+mod tests;
