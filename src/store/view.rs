@@ -234,7 +234,7 @@ impl View {
 
     fn read_meta(&self, bytes: &[u8]) -> Result<Meta, Error> {
         let (body, crc) = bytes.split_last_chunk::<4>().ok_or_else(|| self.damaged("its head is cut".to_owned()))?;
-        if crc32fast::hash(body).to_le_bytes() != *crc {
+        if crc32fast::hash(body).to_be_bytes() != *crc {
             return Err(self.damaged("its head has a wrong checksum".to_owned()));
         }
         change::decode(&keys::meta(), body)
@@ -294,7 +294,7 @@ fn hash(key: &[u8], raw: Option<&[u8]>) -> u64 {
 
 fn meta_bytes(meta: &Meta) -> Result<Vec<u8>, Error> {
     let mut bytes = change::encode(meta)?.to_vec();
-    bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
+    bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
     Ok(bytes)
 }
 
