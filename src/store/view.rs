@@ -22,6 +22,9 @@ use crate::domain::Lsn;
 /// a file of its own that is never synced.
 const PART_LEN_MAX: usize = 4096;
 
+/// How many pairs are walked at a time by [`View::prove`].
+const WALK_PAIRS: usize = 1000;
+
 /// How often sled writes out what it holds in memory; without it sled collects no garbage.
 const FLUSH_EVERY_MS: u64 = 500;
 
@@ -132,6 +135,11 @@ impl View {
         self.call(|tree| tree.apply_batch(batch))
     }
 
+    /// Whether a walk has proved the tree whole since it was opened.
+    pub(super) fn is_proved(&self) -> bool {
+        self.tally().walk.done
+    }
+
     /// Goes on with the walk that proves the tree whole, by about `limit` pairs; answers whether it is done.
     pub(super) fn walk(&self, limit: usize) -> Result<bool, Error> {
         let mut tally = self.tally();
@@ -163,6 +171,12 @@ impl View {
         // Nothing is below it any more, so writes leave the walk alone.
         tally.walk.upto.clear();
         Ok(true)
+    }
+
+    /// Walks to the end.
+    pub(super) fn prove(&self) -> Result<(), Error> {
+        while !self.walk(WALK_PAIRS)? {}
+        Ok(())
     }
 
     /// Writes out what sled holds in memory.

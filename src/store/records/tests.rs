@@ -100,8 +100,12 @@ fn commit() -> Record {
     small.fields = Some(FieldChange { set, key: OrderKey::clock(at(4)), event: None });
     small.check = Some(CheckChange::Cleared);
     let attempt = Attempt { at: at(3), reason: Reason::UpstreamUnavailable { detail: "timeout".to_owned() } };
-    let dispositions =
-        [Disposition::Done, Disposition::Retry { at: at(9), attempt: attempt.clone() }, Disposition::Dead { attempt }, Disposition::Wait { at: at(10) }];
+    let dispositions = [
+        Disposition::Done,
+        Disposition::Retry { at: at(9), attempt: attempt.clone() },
+        Disposition::Dead { attempt },
+        Disposition::Wait { at: at(10) },
+    ];
     let positions = (1..).map(|lsn| position(lsn, 0));
     Record::Commit(CommitRecord {
         entity: sub("sub_a"),
