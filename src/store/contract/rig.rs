@@ -232,6 +232,7 @@ impl Bench {
 pub(crate) fn options() -> Options {
     let mut options =
         Options { shards: Some(SHARDS), window_decoded_bytes: 4000, entities_bytes: 2000, ..Options::default() };
+    options.overlay_bytes = 4000;
     options.view_cache_bytes = 1 << 20;
     options.journal.segment_bytes = 8 << 10;
     options.journal.frame_bytes_max = 64 << 10;

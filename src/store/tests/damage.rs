@@ -8,6 +8,8 @@ use crate::domain::query::EntityFilter;
 use crate::domain::{EntityKey, Lsn, Position};
 use crate::store::contract::facts::{at, check_entry, commit, dead, entry, field_entry, queued, retry, sub};
 use crate::store::contract::{Rig, copy, options};
+use crate::store::keys::Table;
+use crate::store::view::{Meta, View};
 use crate::store::{Error, Options, Scope, Store};
 
 /// A store with a bit of everything.
@@ -140,6 +142,19 @@ async fn nothing_is_decided_on_a_damaged_view_that_is_not_proved_yet() {
     }
     let found = answers(rig.store()).await;
     check(&mut rig, &found, "built anew from the journal", |view| fs::remove_dir_all(view).unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_view_that_was_not_built_to_the_end_is_built_anew() {
+    let mut rig = furnished(options()).await;
+    let expected = answers(rig.store()).await;
+    check(&mut rig, &expected, "the power went while it was built", |path| {
+        let view = View::open(path, 1 << 20, Meta::default()).unwrap();
+        let gone = view.range(&Table::Entity.all(), 100).unwrap().into_iter().map(|(key, _)| (key, None)).collect();
+        view.apply(&gone, Meta { complete: false, ..view.meta() }).unwrap();
+        view.close();
+    })
+    .await;
 }
 
 #[tokio::test]
