@@ -29,6 +29,7 @@ mod store;
 mod args;
 mod client;
 mod failure;
+mod files;
 mod instant;
 mod out;
 mod signer;
