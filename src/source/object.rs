@@ -9,8 +9,7 @@ use super::pattern::Patterns;
 use super::pointer::{Captured, Pointer, Slot, Trie};
 use super::problem::Problems;
 use super::spec::{EntitySpec, MachineSpec, TimeUnit};
-use super::value::Value;
-pub(super) use crate::domain::entity::ENTITY_ID_LEN_MAX;
+use super::value::{Value, check_object};
 use crate::domain::name::{self, NAME_LEN_MAX};
 use crate::domain::order::TimeOf;
 use crate::domain::{Claim, FieldName, Kind, MachineName, OrderKey, RawJson, StateName};
@@ -24,6 +23,8 @@ pub const FIELD_DEPTH_MAX: usize = 32;
 /// Where the parts of an object lie in one tree of pointers.
 #[derive(Debug)]
 pub(super) struct ObjectPlan {
+    /// The object itself, unless it is the whole text.
+    root: Option<Slot>,
     id: Vec<Slot>,
     version: Vec<Slot>,
     updated_at: Vec<Slot>,
@@ -94,7 +95,8 @@ impl ObjectPlan {
         if updated_at.is_empty() != order.unit.is_none() {
             problems.add(format!("{key}.updated_at_unit"), "it is needed exactly if `updated_at` is given");
         }
-        Self { id, version, updated_at, updated_at_unit: order.unit, fields, machines }
+        let root = (root != Pointer::default()).then(|| trie.add(&root));
+        Self { root, id, version, updated_at, updated_at_unit: order.unit, fields, machines }
     }
 
     /// The machines, in the order of their names.
@@ -102,20 +104,25 @@ impl ObjectPlan {
         self.machines.iter().map(|plan| &plan.machine)
     }
 
-    /// The object's id; none if it is missing, null, empty, too long or no id at all.
-    pub(super) fn id(&self, found: &Captured<'_>) -> Option<Arc<str>> {
-        first(found, &self.id).and_then(|(_, value)| entity_id(value))
+    /// The object's id; none if it, or the whole object, is missing or null.
+    pub(super) fn id(&self, found: &Captured<'_>, trie: &Trie) -> Result<Option<Arc<str>>, String> {
+        if let Some((slot, json)) = self.root.and_then(|slot| Some((slot, found.get(slot)?)))
+            && json != "null"
+        {
+            check_object(json).map_err(|why| at(trie, slot, &why))?;
+        }
+        let Some((slot, value)) = first(found, &self.id) else { return Ok(None) };
+        value.entity_id().map(Some).map_err(|why| at(trie, slot, &why))
     }
 
     /// The order key that the object itself gives, if it does.
     pub(super) fn order_key(&self, found: &Captured<'_>, trie: &Trie) -> Result<Option<OrderKey>, String> {
-        let wrong = |slot: Slot, why: String| format!("`{}`: {why}", trie.pointer(slot));
         if let Some((slot, value)) = first(found, &self.version) {
-            return value.version().map(|n| Some(OrderKey::Version(n))).map_err(|why| wrong(slot, why));
+            return value.version().map(|n| Some(OrderKey::Version(n))).map_err(|why| at(trie, slot, &why));
         }
         if let (Some((slot, value)), Some(unit)) = (first(found, &self.updated_at), self.updated_at_unit) {
             let key = |at| Some(OrderKey::Time { at, of: TimeOf::Object });
-            return value.time(unit).map(key).map_err(|why| wrong(slot, why));
+            return value.time(unit).map(key).map_err(|why| at(trie, slot, &why));
         }
         Ok(None)
     }
@@ -221,9 +228,9 @@ impl ClaimForm {
     }
 }
 
-/// An entity's id; none if the value is no id, or one that is too long.
-pub(super) fn entity_id(value: Value<'_>) -> Option<Arc<str>> {
-    value.id().filter(|id| id.len() <= ENTITY_ID_LEN_MAX).map(Arc::from)
+/// What is wrong, behind the place where it was found.
+fn at(trie: &Trie, slot: Slot, why: &str) -> String {
+    format!("`{}`: {why}", trie.pointer(slot))
 }
 
 /// Reports a kind whose name is none.

@@ -32,7 +32,7 @@ impl AnswerPlan {
     fn try_read(&self, key: &EntityKey, body: &[u8], clock: Timestamp) -> Result<Snapshot, String> {
         let text = std::str::from_utf8(body).map_err(|_| "the answer is not UTF-8".to_owned())?;
         let found = self.trie.walk(text).map_err(|e| format!("the answer is not JSON: {e}"))?;
-        match self.object.id(&found) {
+        match self.object.id(&found, &self.trie)? {
             Some(id) if id == key.id => {}
             Some(id) => return Err(format!("the answer is about `{id}`, asked for was `{}`", key.id)),
             None => return Err(format!("the answer has no id where `{}` was expected", key.id)),
