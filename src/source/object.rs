@@ -191,15 +191,14 @@ impl MachinePlan {
         self.fallback.find(event_type).map_or(Ok(Claim::Hint), |form| form.claim(event_type))
     }
 
-    /// The state that the object has; none if it is missing, null, empty or no string.
+    /// The state that the object has; none if it is missing, null or empty. Another type is an error: whoever sent it
+    /// meant a state, and as a hint it would be blamed on the event.
     fn observed(&self, found: &Captured<'_>, trie: &Trie) -> Result<Option<StateName>, String> {
         let Some((slot, value)) = first(found, &self.state) else { return Ok(None) };
-        let state = value.string().filter(|state| !state.is_empty());
-        if state.as_ref().is_some_and(|state| state.len() > NAME_LEN_MAX) {
-            let pointer = trie.pointer(slot);
-            return Err(format!("`{pointer}`: found {value}, expected a state of at most {NAME_LEN_MAX} bytes"));
-        }
-        Ok(state.as_deref().map(StateName::new))
+        let expected = format!("expected a state: a string of at most {NAME_LEN_MAX} bytes");
+        let fitting = value.string().filter(|state| state.len() <= NAME_LEN_MAX);
+        let state = fitting.ok_or_else(|| at(trie, slot, &format!("found {value}, {expected}")))?;
+        Ok((!state.is_empty()).then(|| StateName::new(&state)))
     }
 }
 
