@@ -8,12 +8,11 @@ use crate::domain::entity::ENTITY_ID_LEN_MAX;
 use crate::domain::event::EVENT_ID_LEN_MAX;
 use crate::domain::order::TimeOf;
 use crate::domain::{Admit, Claim, EntityKey, Event, EventId, Item, Mode, OrderKey, Partition, Reason, Timestamp};
+use crate::source::pattern::TYPE_LEN_MAX;
 use crate::source::pointer::Captured;
 use crate::source::reference::{Found, Reference};
 use crate::source::value::{Value, check_object};
 
-/// The longest event type in bytes.
-const TYPE_LEN_MAX: usize = 255;
 /// How much of a parser's words is kept in a dead letter.
 const DETAIL_LEN_MAX: usize = 200;
 
