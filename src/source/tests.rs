@@ -10,6 +10,7 @@ mod pointers;
 mod schemes;
 mod secrets;
 mod shipped;
+mod unreadable;
 mod upstream;
 
 use super::spec::SourceSpec;
