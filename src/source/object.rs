@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
@@ -12,11 +13,15 @@ use super::spec::{EntitySpec, MachineSpec, TimeUnit};
 use super::value::{Value, check_object};
 use crate::domain::name::{self, NAME_LEN_MAX};
 use crate::domain::order::TimeOf;
-use crate::domain::{Claim, FieldName, Kind, MachineName, OrderKey, RawJson, StateName};
+use crate::domain::{Claim, FieldName, Kind, MachineName, OrderKey, RawJson, StateName, Timestamp};
 
 /// The largest value of a kept field in bytes. What is larger, or nested deeper than [`FIELD_DEPTH_MAX`], is kept as
 /// `{"left_out":{"bytes":N,"sha256":"..."}}`, so that a change still shows and the old value does not stay.
 pub const FIELD_LEN_MAX: usize = 4 * 1024;
+/// How far a time may lie ahead of our own clock and still be believed. A clock that is off by more than a day is
+/// broken (a wrong zone is off by less), and a time that is believed makes everything before it "older": an entity
+/// that nobody can be asked about would never move again.
+const AHEAD_MAX: Duration = Duration::from_hours(24);
 /// The deepest nesting of a kept field.
 pub const FIELD_DEPTH_MAX: usize = 32;
 
@@ -230,6 +235,14 @@ impl ClaimForm {
 /// What is wrong, behind the place where it was found.
 fn at(trie: &Trie, slot: Slot, why: &str) -> String {
     format!("`{}`: {why}", trie.pointer(slot))
+}
+
+/// The order key, unless it is a time too far ahead of the clock to prove anything: then the other one.
+pub(super) fn believable(key: OrderKey, clock: Timestamp, otherwise: OrderKey) -> OrderKey {
+    match key {
+        OrderKey::Time { at, of: _ } if at.since(clock) > AHEAD_MAX => otherwise,
+        OrderKey::Time { .. } | OrderKey::Version(_) => key,
+    }
 }
 
 /// Reports a kind whose name is none.

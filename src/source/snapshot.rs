@@ -1,6 +1,6 @@
 //! How an upstream's answer about one entity is read.
 
-use super::object::{ObjectPlan, OrderSpec};
+use super::object::{self, ObjectPlan, OrderSpec};
 use super::pointer::Trie;
 use super::problem::Problems;
 use super::spec::{EntitySpec, LookupSpec};
@@ -41,7 +41,9 @@ impl AnswerPlan {
         if states.is_empty() {
             return Err("the answer has no state".to_owned());
         }
-        let own = self.object.order_key(&found, &self.trie)?;
-        Ok(Snapshot { states, fields: self.object.fields(&found), key: own.unwrap_or(OrderKey::clock(clock)) })
+        let fetched = OrderKey::clock(clock);
+        let own = self.object.order_key(&found, &self.trie)?.unwrap_or(fetched);
+        let key = object::believable(own, clock, fetched);
+        Ok(Snapshot { states, fields: self.object.fields(&found), key })
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of sources as a whole: declaration and bytes in, events out.
 
+mod ahead;
 mod batches;
 mod declarations;
 mod door;

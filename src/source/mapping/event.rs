@@ -8,6 +8,7 @@ use crate::domain::entity::ENTITY_ID_LEN_MAX;
 use crate::domain::event::EVENT_ID_LEN_MAX;
 use crate::domain::order::TimeOf;
 use crate::domain::{Admit, Claim, EntityKey, Event, EventId, Item, Mode, OrderKey, Partition, Reason, Timestamp};
+use crate::source::object;
 use crate::source::pattern::TYPE_LEN_MAX;
 use crate::source::pointer::Captured;
 use crate::source::reference::{Found, Reference};
@@ -66,6 +67,7 @@ impl Mapping {
         if let (Some(about), true) = (about, event.entity.is_some()) {
             self.take_object(about, &found, &mut event, &mut trouble);
         }
+        event.order_key = object::believable(event.order_key, received.at, received.receipt());
         let admit = match (trouble.0, &event.entity) {
             (Some(detail), _) => Admit::DeadLetter(Reason::MappingFailed { detail }),
             (None, Some(_)) => Admit::Queue,
@@ -232,7 +234,7 @@ impl Received<'_> {
         EventId(Arc::from(n.map_or_else(|| format!("sha256:{hash}"), |n| format!("sha256:{hash}#{n}"))))
     }
 
-    /// The order key of an event that gives no time: it proves nothing of the order.
+    /// The order key of an event that gives no believable time: it proves nothing of the order.
     fn receipt(&self) -> OrderKey {
         OrderKey::Time { at: self.at, of: TimeOf::Receipt }
     }
