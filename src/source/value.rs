@@ -1,15 +1,16 @@
 //! Values of an event as they were written, and what they mean: ids, times, versions.
 
 use std::fmt;
-
-use rust_decimal::Decimal;
-use rust_decimal::prelude::ToPrimitive as _;
+use std::sync::Arc;
 
 use super::spec::TimeUnit;
 use crate::domain::Timestamp;
+use crate::domain::entity::ENTITY_ID_LEN_MAX;
 
 /// How much of a value is shown in an error.
 const SHOWN_MAX: usize = 64;
+/// The digits of the largest `i64`.
+const I64_DIGITS: usize = 19;
 
 /// A value of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +44,13 @@ impl Value<'_> {
             Self::Header(_) => self.string(),
         }
         .filter(|id| !id.is_empty())
+    }
+
+    /// An entity's id. One that is there but cannot be used is an error, not silence: its entity would be missed.
+    pub(super) fn entity_id(self) -> Result<Arc<str>, String> {
+        self.id().filter(|id| id.len() <= ENTITY_ID_LEN_MAX).map(Arc::from).ok_or_else(|| {
+            format!("found {self}, expected an id: a string of 1 to {ENTITY_ID_LEN_MAX} bytes, or a whole number")
+        })
     }
 
     /// A version: a whole number, as such or in a string.
@@ -106,18 +114,46 @@ impl TimeUnit {
     }
 }
 
+/// Whether a JSON text is an object, or else what it is.
+pub(super) fn check_object(json: &str) -> Result<(), String> {
+    let what = match json.trim_start().bytes().next() {
+        Some(b'{') => return Ok(()),
+        Some(b'[') => "a list",
+        Some(b'"') => "a string",
+        Some(b't' | b'f') => "true or false",
+        Some(b'n') => "null",
+        Some(_) | None => "a number",
+    };
+    Err(format!("expected an object, found {what}"))
+}
+
 /// Reads a decimal number, as JSON writes it, times ten to the power of `places`, rounded towards zero.
+///
+/// By its digits and not by a decimal type: those round what has more digits than they hold, and rounding up makes
+/// an instant that was never sent.
 fn decimal(text: &str, places: u32) -> Option<i64> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let (mantissa, exponent) = digits.split_once(['e', 'E']).unwrap_or((digits, "0"));
+    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
-    let exponent = exponent.trim_start_matches(['+', '-']);
-    // The library reads more than JSON allows: `.5`, `1_000`, `+1`.
-    if [whole, fraction, exponent].iter().any(|part| part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit())) {
+    let power = exponent.trim_start_matches(['+', '-']);
+    // The standard library would also read `+1`, and an exponent with two signs must not pass either.
+    let all_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    if ![whole, fraction, power].into_iter().all(all_digits) {
         return None;
     }
-    let number = if text.contains(['e', 'E']) { Decimal::from_scientific(text) } else { text.parse() };
-    number.ok()?.checked_mul(Decimal::from(10_i64.pow(places)))?.trunc().to_i64()
+    let shift = exponent.parse::<i64>().ok()?.checked_add(i64::from(places))?;
+    let digits = format!("{whole}{fraction}");
+    // Where the point stands in the digits, counted from the first that is not zero.
+    let significant = digits.trim_start_matches('0');
+    let zeros = i64::try_from(digits.len() - significant.len()).ok()?;
+    let point = i64::try_from(whole.len()).ok()?.checked_add(shift)?.checked_sub(zeros)?;
+    if significant.is_empty() || point <= 0 {
+        return Some(0);
+    }
+    let len = usize::try_from(point).ok().filter(|len| *len <= I64_DIGITS)?;
+    let kept: String = significant.chars().chain(std::iter::repeat('0')).take(len).collect();
+    let sign = if text.starts_with('-') { "-" } else { "" };
+    format!("{sign}{kept}").parse().ok()
 }
 
 #[cfg(test)]
@@ -126,7 +162,7 @@ mod tests {
 
     #[test]
     fn decimals_are_read_by_their_digits() {
-        let check = |text, expected| assert_eq!(decimal(text, 9), expected, "{text}");
+        let check = |text: &str, expected| assert_eq!(decimal(text, 9), expected, "{text}");
         check("1780586634", Some(1_780_586_634_000_000_000));
         check("1780586634.1", Some(1_780_586_634_100_000_000));
         check("1780586634.123456789999", Some(1_780_586_634_123_456_789));
@@ -136,9 +172,34 @@ mod tests {
         check("0", Some(0));
         check("9223372036.854775807", Some(i64::MAX));
         check("9223372036.854775808", None);
-        for wrong in
-            ["", ".", "1.", ".5", "+1", "1e", "1e999999999999", "1e30", "1e-400", "abc", "1_000", "0x10", " 1", "--1"]
-        {
+        check("-9223372036.854775808", Some(i64::MIN));
+        check("1780586633.9999999999999999999999999999999999", Some(1_780_586_633_999_999_999));
+        check("-0.00000000099999999999999999999999999999999", Some(0));
+        check("1e-400", Some(0));
+        check("-0e999999", Some(0));
+        let zeros = "0".repeat(60);
+        check(&format!("{zeros}1780586634"), Some(1_780_586_634_000_000_000));
+        check(&format!("0.{zeros}1780586634e70"), Some(1_780_586_634_000_000_000));
+        check(&format!("1780586634{zeros}e-60"), Some(1_780_586_634_000_000_000));
+        check(&format!("1780586634.{zeros}9"), Some(1_780_586_634_000_000_000));
+        check(&format!("1780586634{zeros}"), None);
+        for wrong in [
+            "",
+            ".",
+            "1.",
+            ".5",
+            "+1",
+            "1e",
+            "1e+-1",
+            "1e99999999999999999999",
+            "1e999999999999",
+            "1e30",
+            "abc",
+            "1_000",
+            "0x10",
+            " 1",
+            "--1",
+        ] {
             check(wrong, None);
         }
     }
