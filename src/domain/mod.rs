@@ -14,6 +14,7 @@ pub mod order;
 pub mod outcome;
 pub mod query;
 pub mod snapshot;
+pub mod suggest;
 pub mod time;
 
 pub use decision::{Ambiguity, Attempt, Decision, Disposition, Judged};

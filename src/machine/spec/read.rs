@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-use super::nearest::nearest;
 use super::problem::{Fault, Part, Report};
 use crate::domain::name::is_valid;
+use crate::domain::suggest::nearest;
 use crate::domain::{MachineName, StateName};
 use crate::machine::graph::{OnDivergence, OnGap, Policies};
 
