@@ -72,7 +72,7 @@ pub(super) enum Fault {
     BadVersion(String),
     #[error("`{key}` cannot be {value}: use {known}{hint}",
         value = quoted(.value), known = listed(.known, " or "), hint = suggestion(.value, .known))]
-    BadPolicy { key: &'static str, value: String, known: &'static [&'static str] },
+    BadPolicy { key: &'static str, value: String, known: Vec<&'static str> },
     #[error("no state is declared: list at least one")]
     NoStates,
     #[error("{0} states are declared: at most {max} are allowed", max = STATES_MAX)]
