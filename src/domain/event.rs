@@ -157,6 +157,13 @@ impl Position {
         item.copy_from_slice(&self.item.to_be_bytes());
         out
     }
+
+    /// Reads what [`Position::to_bytes`] wrote.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 12]) -> Self {
+        let [lsn @ .., a, b, c, d] = bytes;
+        Self { lsn: Lsn(u64::from_be_bytes(lsn)), item: u32::from_be_bytes([a, b, c, d]) }
+    }
 }
 
 impl fmt::Display for Claim {

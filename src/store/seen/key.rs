@@ -4,7 +4,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-use crate::domain::{EventId, Lsn, Position, SourceName};
+use crate::domain::{EventId, Position, SourceName};
 use crate::store::disk::wide;
 
 /// The bytes of a key and its entry in a bucket.
@@ -51,11 +51,9 @@ pub(super) fn encode(key: &SeenKey, entry: &SeenEntry, out: &mut Vec<u8>) {
 /// Reads what [`encode`] wrote.
 pub(super) fn decode(bytes: &[u8; PAIR_LEN]) -> (SeenKey, SeenEntry) {
     let (key, rest) = bytes.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
-    let (lsn, rest) = rest.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
-    let (item, rest) = rest.split_first_chunk::<4>().unwrap_or((&[0; 4], &[]));
-    let position = Position { lsn: Lsn(u64::from_be_bytes(*lsn)), item: u32::from_be_bytes(*item) };
+    let (position, rest) = rest.split_first_chunk::<12>().unwrap_or((&[0; 12], &[]));
     let digest = rest.first_chunk().copied().unwrap_or_default();
-    (SeenKey(*key), SeenEntry { position, digest })
+    (SeenKey(*key), SeenEntry { position: Position::from_bytes(*position), digest })
 }
 
 impl fmt::Debug for SeenKey {
