@@ -12,6 +12,7 @@ pub mod json;
 pub mod name;
 pub mod order;
 pub mod outcome;
+pub mod parts;
 pub mod query;
 pub mod snapshot;
 pub mod suggest;
