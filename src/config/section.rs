@@ -59,6 +59,8 @@ pub struct Store {
     pub segment_size: Size,
     /// The largest frame of the journal.
     pub frame_max: Size,
+    /// How much room stays free on the disk.
+    pub reserve: Size,
     /// How many requests may wait to be written.
     pub waiting: usize,
     /// About how much becomes durable with one sync.
@@ -171,6 +173,7 @@ impl Store {
             journal: journal::Options {
                 segment_bytes: self.segment_size.0,
                 frame_bytes_max: self.frame_max.to_usize(),
+                reserve_bytes: self.reserve.0,
             },
             waiting: self.waiting,
             group_bytes: self.group_size.to_usize(),

@@ -12,6 +12,7 @@ use super::json::RawJson;
 use super::name::{FieldName, MachineName, SourceName, StateName};
 use super::order::OrderKey;
 use super::parts::PartsHash;
+use super::printable::printable;
 use super::time::Timestamp;
 
 /// The longest event id in bytes; a longer one is a dead letter.
@@ -173,7 +174,7 @@ impl fmt::Display for Claim {
 
 impl fmt::Display for EventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        f.pad(&printable(&self.0))
     }
 }
 

@@ -13,6 +13,7 @@ pub mod name;
 pub mod order;
 pub mod outcome;
 pub mod parts;
+pub mod printable;
 pub mod query;
 pub mod snapshot;
 pub mod suggest;
@@ -29,6 +30,7 @@ pub use json::RawJson;
 pub use name::{FieldName, Kind, MachineName, SourceName, StateName};
 pub use order::{Order, OrderKey, TimeOf};
 pub use outcome::{Cause, Outcome, Reason, Rule};
+pub use printable::printable;
 pub use snapshot::Snapshot;
 pub use time::Timestamp;
 

@@ -273,7 +273,7 @@ fn log(key: &EntityKey, seq: u64, entry: &Entry) {
         entity = %key,
         seq,
         machine = entry.machine.as_ref().map(|machine| machine.name.as_str()),
-        event = entry.event_id.as_ref().map(crate::domain::EventId::as_str),
+        event = entry.event_id.as_ref().map(tracing::field::display),
         from = text(&entry.states.from),
         to = text(&entry.states.to),
         outcome = entry.outcome.as_str(),

@@ -111,7 +111,7 @@ impl From<&Recorded> for Entry {
             by: operator(&entry.cause),
             claim: entry.claim.as_ref().map(Claim::from),
             positions: entry.positions.iter().map(ToString::to_string).collect(),
-            event_id: entry.event_id.as_ref().map(ToString::to_string),
+            event_id: entry.event_id.as_ref().map(|id| id.as_str().to_owned()),
             event_type: entry.event_type.as_ref().map(ToString::to_string),
             event_time: entry.event_time.map(|at| at.to_string()),
             received_at: entry.received_at.map(|at| at.to_string()),

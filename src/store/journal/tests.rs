@@ -11,7 +11,7 @@ pub(super) use crate::store::disk::wide;
 use super::*;
 
 /// Segments of 4 KiB: a few dozen small groups.
-const SMALL: Options = Options { segment_bytes: 4096, frame_bytes_max: 10_000 };
+const SMALL: Options = Options { segment_bytes: 4096, frame_bytes_max: 10_000, reserve_bytes: 0 };
 
 fn open(disk: &SimDisk) -> (Journal, Recovery) {
     Journal::open_on(Arc::new(disk.clone()), SMALL, Lsn(0)).unwrap()

@@ -94,6 +94,19 @@ async fn a_full_disk_keeps_nothing_and_the_store_goes_on_when_there_is_space() {
 }
 
 #[tokio::test]
+async fn a_disk_that_is_nearly_full_is_full_for_the_journal_so_that_the_view_has_room() {
+    let rig = Rig::embedded();
+    let entity = sub("sub_a");
+    let said = |free| Some(Space { free, total: 1 << 30 });
+    rig.bench().journal.say_space(said((64 << 20) - 1));
+    let refused = rig.store().append(queued("evt_1", &entity, "active")).await;
+    assert!(matches!(refused, Err(Error::Full)), "{refused:?}");
+    rig.bench().journal.say_space(said(64 << 20));
+    let accepted = rig.store().append(queued("evt_1", &entity, "active")).await.unwrap();
+    assert!(matches!(accepted[..], [Admission::Accepted(_)]), "its id is unseen: {accepted:?}");
+}
+
+#[tokio::test]
 async fn a_failed_sync_stops_the_store_for_everything_after_it() {
     let mut rig = Rig::embedded();
     let entity = sub("sub_a");

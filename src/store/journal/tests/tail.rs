@@ -9,7 +9,7 @@ const FIRST: &str = "00000000000000000001.segment";
 const LAST: u64 = 23;
 
 /// Segments of a few groups.
-const TINY: Options = Options { segment_bytes: 700, frame_bytes_max: 10_000 };
+const TINY: Options = Options { segment_bytes: 700, frame_bytes_max: 10_000, reserve_bytes: 0 };
 
 /// Opens with an LSN that is vouched for.
 fn open_vouched(disk: &SimDisk, vouched: u64) -> Result<(Journal, Recovery), Error> {
