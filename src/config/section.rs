@@ -67,10 +67,10 @@ pub struct Store {
     pub group_size: Size,
     /// How many pending events are indexed in memory.
     pub window_events: usize,
-    /// How many of those are kept decoded.
-    pub window_decoded: usize,
-    /// How many entities are kept decoded.
-    pub entities_at_hand: usize,
+    /// How much of those is kept decoded.
+    pub window_decoded: Size,
+    /// How much of the entities is kept decoded.
+    pub entities_at_hand: Size,
     /// How much may wait for the view.
     pub overlay_size: Size,
     /// Memory for the view's cache.
@@ -178,12 +178,12 @@ impl Store {
             waiting: self.waiting,
             group_bytes: self.group_size.to_usize(),
             window_events: self.window_events,
-            window_decoded: self.window_decoded,
-            entities_at_hand: self.entities_at_hand,
+            window_decoded_bytes: self.window_decoded.to_usize(),
+            entities_bytes: self.entities_at_hand.to_usize(),
             overlay_bytes: self.overlay_size.to_usize(),
             view_cache_bytes: self.view_cache.0,
             seen_for: self.seen_for.0,
-            progress: None,
+            ..store::Options::default()
         }
     }
 }

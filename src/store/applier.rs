@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use super::Error;
-use super::core::{Core, Ending};
+use super::core::{Core, Ending, State};
 use super::gather::{Gatherer, gather};
 use super::overlay::Batch;
 use super::view::Meta;
@@ -19,7 +19,7 @@ const BATCH_KEYS: usize = 200;
 /// How many records go to the view at once.
 const BATCH_RECORDS: usize = 10_000;
 
-/// How long a batch that is not full waits for more, so that writes of one entity are coalesced.
+/// How long a batch that is not full waits for more: writes of one entity are coalesced.
 const GATHER_FOR: Duration = Duration::from_millis(20);
 
 /// How many pairs of the view are walked at a time.
@@ -33,7 +33,10 @@ pub(super) struct Applier {
     core: Arc<Core>,
     /// What the view says of itself.
     meta: Meta,
+    /// Whether the view is proved whole.
     walked: bool,
+    /// Whether the next turn is the walk's.
+    walks: bool,
     /// Commits up to here may judge events beyond the window's cursor: they are of an earlier run.
     judged_upto: Lsn,
 }
@@ -48,7 +51,7 @@ enum Task {
 
 impl Applier {
     pub(super) fn new(core: Arc<Core>, meta: Meta, judged_upto: Lsn) -> Self {
-        Self { core, meta, walked: false, judged_upto }
+        Self { core, meta, walked: false, walks: false, judged_upto }
     }
 
     /// What the view says of itself.
@@ -62,7 +65,7 @@ impl Applier {
             match self.next() {
                 Task::Apply(batch, low_water) => self.apply(&batch, low_water)?,
                 Task::Refill => self.refill()?,
-                Task::Walk => self.walked = self.core.with_view(|view| view.walk(WALK_PAIRS))?,
+                Task::Walk => self.walk()?,
                 Task::End => return Ok(()),
             }
         }
@@ -71,7 +74,7 @@ impl Applier {
     /// Writes everything that waits, before the store is open: in order if the view is complete, else as a whole.
     pub(super) fn catch_up(&mut self) -> Result<(), Error> {
         if !self.meta.complete {
-            return self.load(None);
+            return self.load();
         }
         // The window is not known yet, so the view keeps the low water that it has.
         let low_water = self.meta.scan_from;
@@ -84,9 +87,16 @@ impl Applier {
         }
     }
 
-    /// Writes everything that waits in the order of keys, which is much faster and leaves the view incomplete on the
-    /// way. With `through`, it is complete up to there at the end.
-    pub(super) fn load(&mut self, through: Option<Lsn>) -> Result<(), Error> {
+    /// Writes everything that waits, and says that the view is complete up to `through`.
+    pub(super) fn complete(&mut self, through: Lsn) -> Result<(), Error> {
+        self.load()?;
+        let scan_from = self.core.state().window.low_water();
+        self.meta = Meta { complete: true, applied: through, scan_from, ..self.meta };
+        self.core.with_view(|view| view.apply(&BTreeMap::new(), self.meta))
+    }
+
+    /// Writes everything that waits in the order of keys, which is faster and leaves the view incomplete on the way.
+    fn load(&mut self) -> Result<(), Error> {
         let batch = self.core.state().overlay.batch(usize::MAX, usize::MAX);
         let mut writes: Vec<_> = batch.writes.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         let mut meta = self.meta;
@@ -97,15 +107,13 @@ impl Applier {
             self.core.with_view(|view| view.apply(&part, meta))?;
             writes = rest;
         }
-        if let Some(through) = through {
-            meta = Meta { complete: true, applied: through, ..meta };
-            self.core.with_view(|view| view.apply(&BTreeMap::new(), meta))?;
-        }
         self.applied(meta, &batch);
         Ok(())
     }
 
-    fn next(&self) -> Task {
+    fn next(&mut self) -> Task {
+        // Commits wait for the walk: it takes turns with everything else.
+        self.walks = !self.walks && !self.walked;
         let mut state = self.core.state();
         let mut gathered = false;
         loop {
@@ -113,24 +121,35 @@ impl Applier {
             if failed || state.ending == Ending::Drop || (state.ending == Ending::Drain && state.overlay.is_empty()) {
                 return Task::End;
             }
-            let ready = gathered || state.overlay.keys() >= BATCH_KEYS || state.ending == Ending::Drain;
-            if !state.overlay.is_empty() && ready {
+            if self.walks && state.ending == Ending::Open {
+                return Task::Walk;
+            }
+            if !state.overlay.is_empty() && (gathered || is_ripe(&state)) {
                 return Task::Apply(state.overlay.batch(BATCH_KEYS, BATCH_RECORDS), state.window.low_water());
             }
             if state.window.wanted() > 0 {
                 return Task::Refill;
             }
-            if state.overlay.is_empty() && !self.walked {
+            if !self.walked {
                 return Task::Walk;
             }
-            if state.overlay.is_empty() {
-                state = self.core.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = if state.overlay.is_empty() {
+                self.core.work.wait(state).unwrap_or_else(PoisonError::into_inner)
             } else {
-                // Woken early by more work it still waits only once: what came first must not starve.
-                state = self.core.work.wait_timeout(state, GATHER_FOR).unwrap_or_else(PoisonError::into_inner).0;
                 gathered = true;
-            }
+                let waits = |state: &mut State| !is_ripe(state) && self.core.signals.check().is_ok();
+                let waited = self.core.work.wait_timeout_while(state, GATHER_FOR, waits);
+                waited.unwrap_or_else(PoisonError::into_inner).0
+            };
         }
+    }
+
+    fn walk(&mut self) -> Result<(), Error> {
+        self.walked = self.core.with_view(|view| view.walk(WALK_PAIRS))?;
+        if self.walked {
+            self.core.signals.prove();
+        }
+        Ok(())
     }
 
     fn apply(&mut self, batch: &Batch, low_water: Lsn) -> Result<(), Error> {
@@ -160,7 +179,7 @@ impl Applier {
             let Some(from) = state.window.behind() else { return Ok(()) };
             (from, state.window.wanted(), state.synced)
         };
-        let bounds = Bounds { events: wanted, decoded: self.core.options.window_decoded };
+        let bounds = Bounds { events: wanted, decoded_bytes: self.core.options.window_decoded_bytes };
         let gatherer = Gatherer::new(self.core.shards, bounds, from);
         let found = gather(self.core.reader.scan(from), gatherer, REFILL_RECORDS, synced, self.judged_upto)?;
         let mut state = self.core.state();
@@ -170,4 +189,9 @@ impl Applier {
         self.core.signals.ring(shards);
         Ok(())
     }
+}
+
+/// Whether a batch need not wait for more.
+fn is_ripe(state: &State) -> bool {
+    state.overlay.keys() >= BATCH_KEYS || state.ending != Ending::Open
 }

@@ -31,8 +31,8 @@ pub(super) struct Change {
     pub(super) lsn: Lsn,
     pub(super) writes: Vec<(Key, Value)>,
     pub(super) counts: Counts,
-    /// The entity after it, if it is about one.
-    pub(super) held: Option<Arc<Held>>,
+    /// The entity after it, if it is about one, and the bytes of its value.
+    pub(super) held: Option<(Arc<Held>, usize)>,
     /// The machine that it records.
     pub(super) machine: Option<(MachineName, (u32, [u8; 32]))>,
 }
@@ -152,9 +152,11 @@ pub(super) fn of_commit(
     }
     list_states(&mut change, held, &after);
     schedule_check(&mut change, held, &after);
-    change.put(keys::entity(&record.entity), &after)?;
+    let value = encode(&after)?;
+    let bytes = value.len();
+    change.writes.push((keys::entity(&record.entity), Some(value)));
     change.counts.entities += i64::from(held.is_none());
-    change.held = Some(Arc::new(after));
+    change.held = Some((Arc::new(after), bytes));
     Ok(change)
 }
 

@@ -18,6 +18,9 @@ use super::window::Window;
 use super::{Error, Options};
 use crate::domain::{Attempt, Disposition, EntityKey, Judged, Lsn, MachineName, Pending, Position};
 
+/// What an entity in memory takes besides the bytes of its value, about.
+const HELD_BYTES: usize = 256;
+
 /// What the threads share.
 pub(super) struct Core {
     pub(super) shards: u16,
@@ -68,8 +71,8 @@ pub(super) enum Ending {
 impl State {
     /// Takes what a durable record changes.
     pub(super) fn learn(&mut self, change: Change) {
-        if let Some(held) = &change.held {
-            self.entities.insert(held.entity.key.clone(), Some(Arc::clone(held)));
+        if let Some((held, bytes)) = &change.held {
+            self.entities.insert(held.entity.key.clone(), Some(Arc::clone(held)), HELD_BYTES + bytes);
         }
         if let Some((machine, form)) = &change.machine {
             self.machines.insert(machine.clone(), *form);
@@ -166,11 +169,12 @@ impl Core {
             Some(value) => value,
             None => self.with_view(|view| view.get(&key))?.map(Arc::from),
         };
+        let bytes = HELD_BYTES + value.as_ref().map_or(0, |value| value.len());
         let held: Option<Arc<Held>> = value.map(|value| change::decode(&key, &value)).transpose()?.map(Arc::new);
         let mut state = self.state();
         // What was read is still the newest only if nothing was applied meanwhile and nothing newer waits.
         if state.applied == applied && state.overlay.get(&key).is_none() && state.entities.get(entity).is_none() {
-            state.entities.insert(entity.clone(), held.clone());
+            state.entities.insert(entity.clone(), held.clone(), bytes);
         }
         Ok(held)
     }

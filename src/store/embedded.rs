@@ -163,6 +163,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn command(&self, command: Command) -> Result<Position, Error> {
+        self.core.signals.proved().await?;
         self.ask(false, |reply| Request::Command(Box::new(command), reply)).await
     }
 
@@ -203,6 +204,8 @@ impl Store for EmbeddedStore {
     }
 
     async fn commit(&self, commit: Commit) -> Result<Lsn, Error> {
+        // What is decided on a view that turns out damaged would stand in the journal for ever.
+        self.core.signals.proved().await?;
         self.ask(true, |reply| Request::Commit(Box::new(commit), reply)).await
     }
 

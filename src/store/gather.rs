@@ -21,6 +21,7 @@ pub(super) struct Gatherer {
     /// How many events may be held; beyond them no record is taken.
     bounds: Bounds,
     waiting: BTreeMap<Position, Arrival>,
+    decoded_bytes: usize,
     cursor: Lsn,
     full: bool,
 }
@@ -28,7 +29,7 @@ pub(super) struct Gatherer {
 impl Gatherer {
     /// Nothing yet; records before `from` have been read elsewhere.
     pub(super) fn new(shards: u16, bounds: Bounds, from: Lsn) -> Self {
-        Self { shards, bounds, waiting: BTreeMap::new(), cursor: from, full: false }
+        Self { shards, bounds, waiting: BTreeMap::new(), decoded_bytes: 0, cursor: from, full: false }
     }
 
     /// Whether no further event is taken.
@@ -40,7 +41,8 @@ impl Gatherer {
     pub(super) fn take(&mut self, lsn: Lsn, record: &Record) {
         if let Record::Commit(commit) = record {
             for judged in &commit.judged {
-                self.waiting.remove(&judged.position);
+                let gone = self.waiting.remove(&judged.position);
+                self.decoded_bytes -= gone.map_or(0, |gone| gone.slot.bytes());
             }
         }
         let arrivals = arrivals_of(lsn, record, self.shards);
@@ -52,7 +54,8 @@ impl Gatherer {
         }
         self.cursor = Lsn(lsn.0 + 1);
         for mut arrival in arrivals {
-            arrival.slot.decoded = arrival.slot.decoded.filter(|_| self.waiting.len() < self.bounds.decoded);
+            arrival.slot.decoded = arrival.slot.decoded.filter(|_| self.decoded_bytes < self.bounds.decoded_bytes);
+            self.decoded_bytes += arrival.slot.bytes();
             self.waiting.insert(arrival.slot.position, arrival);
         }
     }

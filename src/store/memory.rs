@@ -48,7 +48,7 @@ impl MemoryStore {
     /// An empty store of so many shards.
     #[must_use]
     pub fn new(shards: u16) -> Self {
-        let bounds = Bounds { events: usize::MAX, decoded: usize::MAX };
+        let bounds = Bounds { events: usize::MAX, decoded_bytes: usize::MAX };
         let model = Model {
             shards,
             last: Lsn(0),
@@ -62,7 +62,7 @@ impl MemoryStore {
             entries: Vec::new(),
             machines: BTreeMap::new(),
         };
-        Self { shards, signals: Signals::new(shards, Lsn(0)), model: Mutex::new(model) }
+        Self { shards, signals: Signals::new(shards, Lsn(0), true), model: Mutex::new(model) }
     }
 
     fn model(&self) -> Result<MutexGuard<'_, Model>, Error> {

@@ -176,7 +176,8 @@ pub trait Store: Send + Sync + 'static {
     /// How many shards the store was created with.
     fn shards(&self) -> u16;
 
-    /// Appends a delivery: one admission per item, in order.
+    /// Appends a delivery: one admission per item, in order. If every item repeats one that was seen, nothing is written.
+    /// An event that is to be queued and names no entity is only recorded.
     ///
     /// # Errors
     /// [`Error::Full`] or [`Error::Busy`]: nothing was kept, try later. [`Error::TooLarge`]: never.
@@ -185,7 +186,7 @@ pub trait Store: Send + Sync + 'static {
     /// Appends a command and answers its position.
     ///
     /// # Errors
-    /// As [`Store::append`]; [`Error::NotDead`] if the position names no dead letter.
+    /// As [`Store::append`]; [`Error::NotDead`] if the position names no dead letter, or the event of a replay no entity.
     async fn command(&self, command: Command) -> Result<Position, Error>;
 
     /// Takes over a shard: earlier epochs of it can commit no more, and [`Store::arrivals`] starts anew with every
@@ -228,7 +229,8 @@ pub trait Store: Send + Sync + 'static {
     /// [`Error::Stopped`].
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Due, Error>;
 
-    /// Entities that match, by key.
+    /// Entities that match, by source, kind, id and partition. A page may hold fewer than `limit`, even none, and still
+    /// have a `next`: so far was looked.
     ///
     /// # Errors
     /// [`Error::Stopped`], [`Error::Corrupt`].
@@ -239,7 +241,8 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Page<Entity, EntityCursor>, Error>;
 
-    /// The entries of one entity, or of all, by position.
+    /// The entries of one entity, or of all, by position. A page may hold fewer than `limit`, even none, and still have a
+    /// `next`.
     ///
     /// # Errors
     /// [`Error::Stopped`], [`Error::Corrupt`].

@@ -16,12 +16,6 @@ use crate::domain::Lsn;
 /// Shards of a new store, unless another count is asked for.
 const SHARDS: u16 = 64;
 
-/// A view of up to so many pairs is proved whole before the store opens; a larger one while it runs.
-const WALK_AT_ONCE_PAIRS: u64 = 200_000;
-
-/// How many pairs are walked at a time.
-const WALK_PAIRS: usize = 1000;
-
 /// A store that is open, before its threads are started.
 pub(super) struct Opened {
     pub(super) journal: Journal,
@@ -74,7 +68,13 @@ fn attempt(layout: &Layout, disks: &Disks, options: &Options) -> Result<Opened, 
     let mut ids = SeenIds::new(seen, journal.reader());
     ids.heal()?;
     let mut replay = Replay::new(layout, options, shards, journal.reader(), view)?;
-    replay.read(Some(&mut ids), found.replay_from)?;
+    let read = replay.read(Some(&mut ids), found.replay_from);
+    if matches!(read, Err(Error::Corrupt { .. })) {
+        // A view that is damaged without a word makes the journal seem to contradict itself. If that is the case this
+        // finds it, and the view is built anew.
+        replay.core.with_view(View::prove)?;
+    }
+    read?;
     Ok(Opened { journal, ids, replay })
 }
 
@@ -97,7 +97,9 @@ pub(super) fn existing_view(layout: &Layout, fixed: Option<&Fixed>, options: &Op
     }
     let open = || {
         let view = View::open(&layout.view(), options.view_cache_bytes, Meta::default())?;
-        while view.meta().pairs <= WALK_AT_ONCE_PAIRS && !view.walk(WALK_PAIRS)? {}
+        if view.meta().pairs <= options.prove_at_once_pairs {
+            view.prove()?;
+        }
         Ok(view)
     };
     let view = open().map_err(|error: Error| error.to_string())?;

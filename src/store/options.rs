@@ -21,14 +21,17 @@ pub struct Options {
     pub group_bytes: usize,
     /// How many pending events are indexed in memory; the backlog beyond them waits in the journal.
     pub window_events: usize,
-    /// How many of those are kept decoded; the others are read from the journal when they are asked for.
-    pub window_decoded: usize,
-    /// How many entities are kept decoded, at least; at most twice as many.
-    pub entities_at_hand: usize,
+    /// About how many bytes of those are kept decoded; the others are read from the journal when they are asked for.
+    pub window_decoded_bytes: usize,
+    /// About how many bytes of entities are kept decoded, at least; at most twice as many.
+    pub entities_bytes: usize,
     /// How many bytes of changes may wait for the view before nothing more is committed.
     pub overlay_bytes: usize,
     /// How much memory the view's cache takes, about.
     pub view_cache_bytes: u64,
+    /// A view of up to so many pairs is proved whole before the store opens; a larger one while it runs, and until then
+    /// nothing is decided on it.
+    pub prove_at_once_pairs: u64,
     /// How long event ids are remembered, so that a late duplicate is known.
     pub seen_for: Duration,
     /// Told how far building the view anew has come.
@@ -43,10 +46,11 @@ impl Default for Options {
             waiting: 4096,
             group_bytes: 4 << 20,
             window_events: 200_000,
-            window_decoded: 20_000,
-            entities_at_hand: 10_000,
+            window_decoded_bytes: 32 << 20,
+            entities_bytes: 32 << 20,
             overlay_bytes: 64 << 20,
             view_cache_bytes: 64 << 20,
+            prove_at_once_pairs: 200_000,
             seen_for: Duration::from_secs(90 * 24 * 60 * 60),
             progress: None,
         }

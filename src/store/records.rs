@@ -1,6 +1,6 @@
 //! The records of the journal: what is stored of a delivery, a command and a commit, and its bytes.
 //!
-//! A record is `version (1), kind (1), head length (4, little endian), head (postcard), body (the rest)`. The raw body
+//! A record is `version (1), kind (1), head length (4, big endian), head (postcard), body (the rest)`. The raw body
 //! of a delivery or of a fetched answer stands outside the head, so that it is never copied byte by byte and a
 //! pruned copy is the same record with nothing behind its head. `docs/format.md` writes it down.
 
@@ -339,7 +339,7 @@ fn encode(kind: Kind, head: &impl Serialize, body: &[u8]) -> Result<Vec<u8>, Err
     let head_len = u32::try_from(bytes.len().saturating_sub(PREFIX_LEN))
         .map_err(|_| Error::TooLarge { bytes: bytes.len(), limit: usize::try_from(u32::MAX).unwrap_or(usize::MAX) })?;
     if let Some(field) = bytes.get_mut(2..PREFIX_LEN) {
-        field.copy_from_slice(&head_len.to_le_bytes());
+        field.copy_from_slice(&head_len.to_be_bytes());
     }
     bytes.extend_from_slice(body);
     Ok(bytes)
@@ -348,7 +348,7 @@ fn encode(kind: Kind, head: &impl Serialize, body: &[u8]) -> Result<Vec<u8>, Err
 fn parts<T: DeserializeOwned>(lsn: Lsn, bytes: &Bytes) -> Result<(T, Bytes), Error> {
     let too_short = || corrupt(lsn, format!("it has {} bytes, fewer than its head", bytes.len()));
     let field: [u8; 4] = bytes.get(2..PREFIX_LEN).and_then(|field| field.try_into().ok()).ok_or_else(too_short)?;
-    let end = usize::try_from(u32::from_le_bytes(field)).ok().and_then(|len| len.checked_add(PREFIX_LEN));
+    let end = usize::try_from(u32::from_be_bytes(field)).ok().and_then(|len| len.checked_add(PREFIX_LEN));
     let end = end.filter(|end| *end <= bytes.len()).ok_or_else(too_short)?;
     let head = bytes.get(PREFIX_LEN..end).ok_or_else(too_short)?;
     let (head, rest) =

@@ -77,11 +77,12 @@ impl Replay {
                 core.options.tell(lsn.0, self.last.0);
             }
         }
+        self.fill_window(gatherer)?;
         if !complete {
-            self.applier.load(Some(self.last))?;
+            self.applier.complete(self.last)?;
             core.options.tell(self.last.0, self.last.0);
         }
-        self.fill_window(gatherer)
+        Ok(())
     }
 
     /// Takes what a record changes in the view, and writes the view where memory has a bound.
@@ -113,16 +114,16 @@ impl Replay {
 
 /// The bounds of the window.
 fn bounds(options: &Options) -> Bounds {
-    Bounds { events: options.window_events, decoded: options.window_decoded }
+    Bounds { events: options.window_events, decoded_bytes: options.window_decoded_bytes }
 }
 
 /// The shared parts, with everything in memory as the view has it.
 fn core(layout: &Layout, options: &Options, shards: u16, reader: Reader, view: View) -> Result<Core, Error> {
-    let (meta, synced) = (view.meta(), reader.synced());
+    let (meta, synced, proved) = (view.meta(), reader.synced(), view.is_proved());
     let state = State {
         window: Window::new(shards, bounds(options), meta.scan_from),
         overlay: Overlay::default(),
-        entities: Recent::new(options.entities_at_hand),
+        entities: Recent::new(options.entities_bytes),
         machines: BTreeMap::new(),
         counts: meta.counts,
         synced,
@@ -133,7 +134,7 @@ fn core(layout: &Layout, options: &Options, shards: u16, reader: Reader, view: V
         shards,
         layout: layout.clone(),
         options: options.clone(),
-        signals: Signals::new(shards, synced),
+        signals: Signals::new(shards, synced, proved),
         state: Mutex::new(state),
         work: Condvar::new(),
         room: Condvar::new(),

@@ -11,14 +11,17 @@ use crate::domain::{EntityKey, Lsn, Shard};
 pub(super) struct Signals {
     arrivals: Vec<Notify>,
     synced: watch::Sender<Lsn>,
+    /// Whether the view is proved whole.
+    proved: watch::Sender<bool>,
     stopped: OnceLock<String>,
 }
 
 impl Signals {
-    /// Bells for so many shards; `synced` is the last durable LSN.
-    pub(super) fn new(shards: u16, synced: Lsn) -> Self {
+    /// Bells for so many shards; `synced` is the last durable LSN, `proved` says whether what is read is proved whole.
+    pub(super) fn new(shards: u16, synced: Lsn, proved: bool) -> Self {
         let arrivals = (0..shards).map(|_| Notify::new()).collect();
-        Self { arrivals, synced: watch::Sender::new(synced), stopped: OnceLock::new() }
+        let (synced, proved) = (watch::Sender::new(synced), watch::Sender::new(proved));
+        Self { arrivals, synced, proved, stopped: OnceLock::new() }
     }
 
     /// An error if the store has stopped.
@@ -31,6 +34,7 @@ impl Signals {
         // A second reason is dropped on purpose: what came first is what happened.
         drop(self.stopped.set(reason.to_owned()));
         self.synced.send_modify(|_| {});
+        self.proved.send_modify(|_| {});
         self.arrivals.iter().for_each(Notify::notify_waiters);
     }
 
@@ -44,6 +48,19 @@ impl Signals {
         let mut synced = self.synced.subscribe();
         // The sender lives as long as `self`, so the wait ends by news only.
         let news = synced.wait_for(|synced| self.stopped.get().is_some() || *synced > lsn).await.map(|synced| *synced);
+        self.check()?;
+        news.map_err(|_| Error::Stopped { reason: "it was dropped".to_owned() })
+    }
+
+    /// The view is proved whole.
+    pub(super) fn prove(&self) {
+        self.proved.send_replace(true);
+    }
+
+    /// Waits until the view is proved whole.
+    pub(super) async fn proved(&self) -> Result<(), Error> {
+        let mut proved = self.proved.subscribe();
+        let news = proved.wait_for(|proved| *proved || self.stopped.get().is_some()).await.map(|_| ());
         self.check()?;
         news.map_err(|_| Error::Stopped { reason: "it was dropped".to_owned() })
     }

@@ -22,6 +22,9 @@ use crate::domain::Lsn;
 /// a file of its own that is never synced.
 const PART_LEN_MAX: usize = 4096;
 
+/// How many pairs are walked at a time by [`View::prove`].
+const WALK_PAIRS: usize = 1000;
+
 /// How often sled writes out what it holds in memory; without it sled collects no garbage.
 const FLUSH_EVERY_MS: u64 = 500;
 
@@ -132,6 +135,11 @@ impl View {
         self.call(|tree| tree.apply_batch(batch))
     }
 
+    /// Whether a walk has proved the tree whole since it was opened.
+    pub(super) fn is_proved(&self) -> bool {
+        self.tally().walk.done
+    }
+
     /// Goes on with the walk that proves the tree whole, by about `limit` pairs; answers whether it is done.
     pub(super) fn walk(&self, limit: usize) -> Result<bool, Error> {
         let mut tally = self.tally();
@@ -163,6 +171,12 @@ impl View {
         // Nothing is below it any more, so writes leave the walk alone.
         tally.walk.upto.clear();
         Ok(true)
+    }
+
+    /// Walks to the end.
+    pub(super) fn prove(&self) -> Result<(), Error> {
+        while !self.walk(WALK_PAIRS)? {}
+        Ok(())
     }
 
     /// Writes out what sled holds in memory.
@@ -234,7 +248,7 @@ impl View {
 
     fn read_meta(&self, bytes: &[u8]) -> Result<Meta, Error> {
         let (body, crc) = bytes.split_last_chunk::<4>().ok_or_else(|| self.damaged("its head is cut".to_owned()))?;
-        if crc32fast::hash(body).to_le_bytes() != *crc {
+        if crc32fast::hash(body).to_be_bytes() != *crc {
             return Err(self.damaged("its head has a wrong checksum".to_owned()));
         }
         change::decode(&keys::meta(), body)
@@ -294,7 +308,7 @@ fn hash(key: &[u8], raw: Option<&[u8]>) -> u64 {
 
 fn meta_bytes(meta: &Meta) -> Result<Vec<u8>, Error> {
     let mut bytes = change::encode(meta)?.to_vec();
-    bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
+    bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
     Ok(bytes)
 }
 

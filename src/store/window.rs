@@ -11,13 +11,16 @@ use std::sync::Arc;
 use super::{Epoch, Error};
 use crate::domain::{EntityKey, Lsn, Pending, Position, Shard};
 
+/// What a decoded event takes besides its fields, about.
+const EVENT_BYTES: usize = 1024;
+
 /// How much a window holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Bounds {
     /// Events; beyond them the journal is read again.
     pub(super) events: usize,
-    /// Decoded events kept at hand; the others are read from the journal when they are asked for.
-    pub(super) decoded: usize,
+    /// Bytes of decoded events kept at hand; the others are read from the journal when they are asked for.
+    pub(super) decoded_bytes: usize,
 }
 
 /// An event that joins its entity's queue.
@@ -48,12 +51,21 @@ impl Arrival {
     }
 }
 
+impl Slot {
+    /// How much memory the decoded event takes, about.
+    pub(super) fn bytes(&self) -> usize {
+        let Some(pending) = &self.decoded else { return 0 };
+        let fields = pending.event.fields.iter().map(|(name, value)| 64 + name.as_str().len() + value.as_str().len());
+        EVENT_BYTES + fields.sum::<usize>()
+    }
+}
+
 /// The pending index of all shards.
 pub(super) struct Window {
     bounds: Bounds,
     shards: Vec<ShardWindow>,
     len: usize,
-    decoded: usize,
+    decoded_bytes: usize,
     /// Records from here on are not indexed.
     cursor: Lsn,
     /// Whether records stand beyond the cursor that are not indexed.
@@ -82,7 +94,7 @@ impl Window {
     /// An empty window whose cursor stands at `cursor`.
     pub(super) fn new(shards: u16, bounds: Bounds, cursor: Lsn) -> Self {
         let shards = (0..shards).map(|_| ShardWindow::default()).collect();
-        Self { bounds, shards, len: 0, decoded: 0, cursor, behind: false }
+        Self { bounds, shards, len: 0, decoded_bytes: 0, cursor, behind: false }
     }
 
     /// How many events it holds.
@@ -131,7 +143,7 @@ impl Window {
         let Some(held) = self.shards.get_mut(usize::from(shard.0)) else { return };
         let Some((_, slot)) = held.slots.remove(&position) else { return };
         self.len = self.len.saturating_sub(1);
-        self.decoded = self.decoded.saturating_sub(usize::from(slot.decoded.is_some()));
+        self.decoded_bytes = self.decoded_bytes.saturating_sub(slot.bytes());
         let Some(queue) = held.entities.get_mut(entity) else { return };
         queue.positions.remove(&position);
         if queue.positions.is_empty() {
@@ -210,8 +222,8 @@ impl Window {
         let Some(held) = self.shards.get_mut(usize::from(arrival.shard.0)) else { return false };
         let mut slot = arrival.slot.clone();
         let position = slot.position;
-        slot.decoded = slot.decoded.filter(|_| self.decoded < self.bounds.decoded);
-        self.decoded += usize::from(slot.decoded.is_some());
+        slot.decoded = slot.decoded.filter(|_| self.decoded_bytes < self.bounds.decoded_bytes);
+        self.decoded_bytes += slot.bytes();
         self.len += 1;
         held.slots.insert(position, (arrival.entity.clone(), slot));
         let queue = held.entities.entry(arrival.entity.clone()).or_default();

@@ -42,7 +42,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let items = prop::collection::vec((0..12_u8, 0..4_u8, 0..3_u8, 0..8_u8), 1..4);
-    let commit = (0..4_u8, prop::collection::vec(0..6_u8, 0..4), prop::collection::vec(0..6_u8, 0..3), 0..12_u8);
+    let commit = (0..4_u8, prop::collection::vec(0..7_u8, 0..4), prop::collection::vec(0..6_u8, 0..3), 0..12_u8);
     prop_oneof![
         6 => items.prop_map(Step::Append),
         8 => commit.prop_map(|(entity, judge, entries, wrong)| Step::Commit { entity, judge, entries, wrong }),
@@ -84,6 +84,7 @@ async fn decision(store: &dyn Store, entity: u8, judge: &[u8], entries: &[u8], w
         let disposition = match choice {
             0 => Disposition::Dead { attempt: Attempt { at: at(3), reason: Reason::UpstreamNotFound } },
             1 | 2 => Disposition::Retry { at: at(i64::from(*choice) * 10), attempt: unavailable(at(2)) },
+            3 => Disposition::Wait { at: at(15) },
             _ => Disposition::Done,
         };
         commit.judged.push(judged(pending.position, disposition));

@@ -122,7 +122,8 @@ impl Rig {
     pub(crate) async fn meddle(&mut self, meddle: impl FnOnce(&Bench, &Path)) -> Result<(), Error> {
         if let Engine::Embedded(bench) = &self.engine {
             if let Some(store) = self.store.take() {
-                store.close().await.unwrap();
+                // It may have stopped before.
+                drop(store.close().await);
             }
             meddle(bench, &bench.layout.view());
             self.store = Some(Arc::new(bench.open()?));
@@ -229,7 +230,9 @@ impl Bench {
 
 /// The options of the stores under test: small, so that every bound is met.
 pub(crate) fn options() -> Options {
-    let mut options = Options { shards: Some(SHARDS), window_decoded: 3, entities_at_hand: 2, ..Options::default() };
+    let mut options =
+        Options { shards: Some(SHARDS), window_decoded_bytes: 4000, entities_bytes: 2000, ..Options::default() };
+    options.overlay_bytes = 4000;
     options.view_cache_bytes = 1 << 20;
     options.journal.segment_bytes = 8 << 10;
     options.journal.frame_bytes_max = 64 << 10;

@@ -17,6 +17,7 @@ contract!(
     adopting_announces_every_entity_with_pending_events_anew,
     a_wait_for_arrivals_ends_when_another_adopts_the_shard,
     a_retry_is_pending_when_its_time_has_come_and_keeps_its_tries,
+    an_event_that_is_put_off_untried_waits_like_a_retry_and_has_no_try_more,
     a_waiting_retry_announces_nothing_and_hides_no_new_event,
     a_waiting_retry_may_be_judged_before_its_time,
     what_is_due_is_answered_by_entity_in_the_order_of_time,
@@ -137,6 +138,22 @@ async fn a_retry_is_pending_when_its_time_has_come_and_keeps_its_tries(rig: &mut
     let letter = rig.store().dead_letter(first).await.unwrap().unwrap();
     assert_eq!((letter.attempts.len(), &letter.attempts[0]), (3, &unavailable(at(2))));
     assert_eq!((rig.store().status().retries, rig.store().status().dead_letters), (0, 1));
+}
+
+async fn an_event_that_is_put_off_untried_waits_like_a_retry_and_has_no_try_more(rig: &mut Rig) {
+    let entity = sub("sub_a");
+    let first = rig.accept(queued("evt_1", &entity, "active")).await[0];
+    for (tries, due) in [(0, 10), (1, 20)] {
+        rig.judge(&entity, first, Disposition::Wait { at: at(due) }).await;
+        rig.turn().await;
+        assert_eq!(rig.pending(&entity, at(due - 1)).await, []);
+        assert_eq!(rig.store().due(at(due), 10).await.unwrap().entities, std::slice::from_ref(&entity));
+        assert_eq!(rig.pending(&entity, at(due)).await[0].attempts.len(), tries);
+        assert_eq!((rig.store().status().pending, rig.store().status().retries), (0, 1));
+        rig.judge(&entity, first, retry(at(due))).await;
+        rig.turn().await;
+        assert_eq!(rig.pending(&entity, at(due)).await[0].attempts.len(), tries + 1);
+    }
 }
 
 async fn a_waiting_retry_announces_nothing_and_hides_no_new_event(rig: &mut Rig) {

@@ -51,7 +51,7 @@ pub struct Options {
     pub segment_bytes: u64,
     /// The largest frame that is taken; at most 1 GiB.
     pub frame_bytes_max: usize,
-    /// How much room stays free on the disk, or a tenth of a small disk: with less the journal is full. The view beside
+    /// How much room stays free on the disk, or a quarter of a small disk: with less the journal is full. The view beside
     /// it must be able to write what is durable already.
     pub reserve_bytes: u64,
 }
@@ -165,7 +165,7 @@ impl Journal {
         let disk = &self.shared.disk;
         let space =
             disk.space().map_err(|error| failed(format!("asking for the room of `{}`", disk.place("")), &error))?;
-        if space.free < self.options.reserve_bytes.min(space.total / 10) { Err(Error::Full) } else { Ok(()) }
+        if space.free < self.options.reserve_bytes.min(space.total / 4) { Err(Error::Full) } else { Ok(()) }
     }
 
     /// The last durable LSN. The next append gets the one behind it.

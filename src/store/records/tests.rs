@@ -100,8 +100,12 @@ fn commit() -> Record {
     small.fields = Some(FieldChange { set, key: OrderKey::clock(at(4)), event: None });
     small.check = Some(CheckChange::Cleared);
     let attempt = Attempt { at: at(3), reason: Reason::UpstreamUnavailable { detail: "timeout".to_owned() } };
-    let dispositions =
-        [Disposition::Done, Disposition::Retry { at: at(9), attempt: attempt.clone() }, Disposition::Dead { attempt }];
+    let dispositions = [
+        Disposition::Done,
+        Disposition::Retry { at: at(9), attempt: attempt.clone() },
+        Disposition::Dead { attempt },
+        Disposition::Wait { at: at(10) },
+    ];
     let positions = (1..).map(|lsn| position(lsn, 0));
     Record::Commit(CommitRecord {
         entity: sub("sub_a"),
@@ -148,7 +152,7 @@ fn an_entry_takes_at_most_400_bytes_besides_its_field_values() {
 fn a_record_that_is_cut_or_unknown_is_corrupt() {
     for record in [delivery(), replay(), commit()] {
         let bytes = record.encode().unwrap();
-        let head = 6 + usize::try_from(u32::from_le_bytes(bytes[2..6].try_into().unwrap())).unwrap();
+        let head = 6 + usize::try_from(u32::from_be_bytes(bytes[2..6].try_into().unwrap())).unwrap();
         for len in 0..head {
             let error = Record::decode(Lsn(1), bytes[..len].to_vec()).unwrap_err();
             assert!(matches!(error, Error::Corrupt { .. }), "{len} of {head} bytes: {error}");

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 
 use crate::domain::query::EntityFilter;
 use crate::domain::{EntityKey, Lsn, Position};
-use crate::store::contract::facts::{at, check_entry, dead, entry, field_entry, queued, retry, sub};
+use crate::store::contract::facts::{at, check_entry, commit, dead, entry, field_entry, queued, retry, sub};
 use crate::store::contract::{Rig, copy, options};
+use crate::store::keys::Table;
+use crate::store::view::{Meta, View};
 use crate::store::{Error, Options, Scope, Store};
 
 /// A store with a bit of everything.
@@ -110,6 +112,52 @@ async fn a_view_with_one_flipped_byte_is_built_anew_with_the_same_answers() {
 }
 
 #[tokio::test]
+async fn nothing_is_decided_on_a_damaged_view_that_is_not_proved_yet() {
+    let mut rig = furnished(Options { prove_at_once_pairs: 0, ..options() }).await;
+    let entity = sub("sub_0");
+    let mut version = rig.load(&entity).await.unwrap().version;
+    for round in 0..40_usize {
+        let opened = rig.meddle(|_, view| {
+            let path = view.join("db");
+            let mut bytes = fs::read(&path).unwrap();
+            let used = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
+            bytes[(round * 7919) % used] ^= 1 << (round % 8);
+            fs::write(path, bytes).unwrap();
+        });
+        opened.await.unwrap();
+        let epoch = rig.adopt(&entity).await;
+        for again in [false, true] {
+            let before = rig.store().load(&entity).await.ok().flatten();
+            let mut change = commit(&entity, before.as_ref(), epoch);
+            change.entries = vec![field_entry("notes", &round.to_string())];
+            match rig.store().commit(change).await {
+                Ok(_) => break,
+                Err(error) => assert!(matches!(error, Error::Stopped { .. }) && !again, "round {round}: {error}"),
+            }
+            rig.meddle(|_, _| {}).await.unwrap();
+            rig.adopt(&entity).await;
+        }
+        version += 1;
+        assert_eq!(rig.load(&entity).await.unwrap().version, version, "round {round}");
+    }
+    let found = answers(rig.store()).await;
+    check(&mut rig, &found, "built anew from the journal", |view| fs::remove_dir_all(view).unwrap()).await;
+}
+
+#[tokio::test]
+async fn a_view_that_was_not_built_to_the_end_is_built_anew() {
+    let mut rig = furnished(options()).await;
+    let expected = answers(rig.store()).await;
+    check(&mut rig, &expected, "the power went while it was built", |path| {
+        let view = View::open(path, 1 << 20, Meta::default()).unwrap();
+        let gone = view.range(&Table::Entity.all(), 100).unwrap().into_iter().map(|(key, _)| (key, None)).collect();
+        view.apply(&gone, Meta { complete: false, ..view.meta() }).unwrap();
+        view.close();
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_view_of_another_store_is_set_aside() {
     let mut rig = furnished(options()).await;
     let mut other = Rig::embedded();
@@ -126,7 +174,7 @@ async fn a_view_of_another_store_is_set_aside() {
 }
 
 #[tokio::test]
-async fn a_view_that_is_ahead_of_the_journal_is_set_aside() {
+async fn an_older_copy_of_the_journal_is_refused_until_the_view_that_knows_more_is_removed() {
     let mut rig = Rig::embedded();
     let entity = sub("sub_a");
     rig.commit(&entity, vec![entry(None, "active", vec![])], vec![]).await.unwrap();
@@ -139,14 +187,17 @@ async fn a_view_that_is_ahead_of_the_journal_is_set_aside() {
     .await
     .unwrap();
     rig.commit(&entity, vec![entry(Some("active"), "canceled", vec![])], vec![]).await.unwrap();
-    rig.meddle(|bench, _| {
-        for (bytes, name) in backup {
-            crate::store::disk::Disk::remove(&bench.journal, &name).unwrap();
-            bench.journal.put(&name, &bytes);
-        }
-    })
-    .await
-    .unwrap();
+    let restored = rig
+        .meddle(|bench, _| {
+            for (bytes, name) in backup {
+                crate::store::disk::Disk::remove(&bench.journal, &name).unwrap();
+                bench.journal.put(&name, &bytes);
+            }
+        })
+        .await;
+    let refused = restored.unwrap_err().to_string();
+    assert!(refused.contains("if the journal is an older copy, remove the view"), "{refused}");
+    rig.meddle(|_, view| std::fs::remove_dir_all(view).unwrap()).await.unwrap();
     assert_eq!(answers(rig.store()).await, before, "the older copy of the journal is what is true");
 }
 

@@ -5,6 +5,7 @@ use tokio::task::yield_now;
 use crate::domain::{Admission, Admit, Disposition, Lsn};
 use crate::store::contract::facts::{at, dead, delivery, entry, event, field_entry, item, judged, queued, sub};
 use crate::store::contract::{Rig, options};
+use crate::store::disk::Space;
 use crate::store::{Action, Command, Error, Options, Scope, Status};
 
 #[tokio::test]

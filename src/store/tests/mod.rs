@@ -1,5 +1,6 @@
 //! What only the embedded store does: faults of the disk, damage of its files, bounds of its memory.
 
+mod bounds;
 mod checking;
 mod damage;
 mod faults;

@@ -10,7 +10,7 @@ use crate::store::{Action, Command, Options, Scope};
 const SHARDS: u16 = 4;
 
 fn small() -> Rig {
-    Rig::embedded_with(Options { window_events: 10, window_decoded: 2, ..options() })
+    Rig::embedded_with(Options { window_events: 10, window_decoded_bytes: 3000, ..options() })
 }
 
 /// Decides everything as an engine does, by what is announced; answers the events of each entity in the order in which
