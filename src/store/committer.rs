@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use super::ids::SeenIds;
 use super::journal::Journal;
 use super::lock::unpoisoned;
-use super::seen::Worked;
+use super::seen::{Work, Worked};
 use super::shared::{Ending, Shared};
 use super::stage::{Answer, Group, Reply, Staged, answer};
 use super::{Command, Commit, Error};
@@ -145,8 +145,20 @@ impl Committer {
     fn seal_ids(&mut self) {
         self.ids.seal(self.journal.sealed(), self.shared.options.seen_for);
         let Some(back) = self.back.upgrade() else { return };
-        if let Some(work) = self.ids.work() {
-            thread::spawn(move || drop(back.blocking_send(Request::Worked(Box::new(work.run())))));
+        let Some(work) = self.ids.work() else { return };
+        let (give, taken) = oneshot::channel::<Work>();
+        let write = move || {
+            if let Ok(work) = taken.blocking_recv() {
+                // If nobody takes it back the store has ended, and the next opening does it again.
+                drop(back.blocking_send(Request::Worked(Box::new(work.run()))));
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("store-seen-ids".to_owned()).spawn(write) {
+            tracing::warn!(%error, "no thread for the file of seen ids; it is written between two groups");
+        }
+        // Without a thread there is nobody to take it, so it is done here: senders wait a little.
+        if let Err(work) = give.send(work) {
+            self.ids.worked(work.run());
         }
     }
 
