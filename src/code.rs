@@ -3,11 +3,7 @@
 //! A code is a promise: once released it keeps its meaning, and a row is only ever added. Each row says what to
 //! do, since an error that only says "no" costs somebody an evening. `docs/errors.md` is made from this table.
 
-mod suggest;
-
 use std::fmt::Write as _;
-
-pub use suggest::{hint, nearest};
 
 /// One row of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

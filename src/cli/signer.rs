@@ -12,6 +12,7 @@ use super::instant;
 use crate::code;
 use crate::config::{Config, Declared};
 use crate::domain::Timestamp;
+use crate::domain::suggest::{did_you_mean, nearest};
 use crate::engine::clock::{Clock as _, SystemClock};
 use crate::source::{Secrets, SigningSecret, Source};
 
@@ -52,8 +53,8 @@ impl SignerArgs {
     pub(super) fn signer(&self, context: &Context) -> Result<Signer, Failure> {
         let config = self.config.load(context, Vec::new())?;
         let Some(declared) = config.sources.get(self.source.as_str()) else {
-            let nearest = code::nearest(&self.source, config.sources.keys().map(crate::domain::SourceName::as_str));
-            let detail = format!("no source `{}` is declared{}", self.source, code::hint(nearest));
+            let nearest = nearest(&self.source, config.sources.keys().map(crate::domain::SourceName::as_str));
+            let detail = format!("no source `{}` is declared{}", self.source, did_you_mean(nearest));
             return Err(Failure::new(code::USAGE, detail));
         };
         let declared = declared.clone();

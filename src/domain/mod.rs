@@ -12,9 +12,11 @@ pub mod json;
 pub mod name;
 pub mod order;
 pub mod outcome;
+pub mod parts;
 pub mod printable;
 pub mod query;
 pub mod snapshot;
+pub mod suggest;
 pub mod time;
 
 pub use decision::{Ambiguity, Attempt, Decision, Disposition, Judged};

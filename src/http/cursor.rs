@@ -8,8 +8,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::problem::Problem;
 use crate::code;
+use crate::domain::Position;
 use crate::domain::query::EntityCursor;
-use crate::domain::{Lsn, Position};
 
 /// The version of the form; one byte in front.
 const VERSION: u8 = 1;
@@ -61,10 +61,7 @@ pub(crate) fn write_entity(cursor: &EntityCursor) -> Option<String> {
 
 /// Reads a cursor of a list by position.
 pub(crate) fn read_position(list: List, text: &str) -> Result<Position, Problem> {
-    let bytes = read(list, text)?;
-    let Some((lsn, item)) = bytes.split_first_chunk::<8>() else { return Err(mangled()) };
-    let item = <[u8; 4]>::try_from(item).map_err(|_| mangled())?;
-    Ok(Position { lsn: Lsn(u64::from_be_bytes(*lsn)), item: u32::from_be_bytes(item) })
+    read(list, text)?.try_into().map(Position::from_bytes).map_err(|_| mangled())
 }
 
 /// Reads a cursor of the list of entities.
@@ -107,7 +104,7 @@ fn mangled() -> Problem {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{EntityKey, Kind, Mode, Partition, SourceName};
+    use crate::domain::{EntityKey, Kind, Lsn, Mode, Partition, SourceName};
 
     const HERE: Position = Position { lsn: Lsn(7_000_000_000), item: 3 };
 

@@ -6,7 +6,8 @@ use super::dto::{self, Page};
 use super::problem::Problem;
 use super::query::Query;
 use super::shared::Shared;
-use crate::code::{self, hint, nearest};
+use crate::code;
+use crate::domain::suggest::{did_you_mean, nearest};
 
 /// List the loaded machines.
 #[utoipa::path(
@@ -41,7 +42,7 @@ pub(crate) async fn show(
     let machines = shared.engine.machines();
     let found = machines.iter().find(|machine| machine.name().as_str() == name.as_str());
     found.map(|machine| web::Json((&**machine).into())).ok_or_else(|| {
-        let hint = hint(nearest(&name, machines.iter().map(|machine| machine.name().as_str())));
+        let hint = did_you_mean(nearest(&name, machines.iter().map(|machine| machine.name().as_str())));
         Problem::new(code::MACHINE_NOT_FOUND, format!("no machine `{name}` is loaded{hint}"))
     })
 }

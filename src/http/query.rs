@@ -8,6 +8,7 @@ use actix_web::web;
 
 use super::problem::Problem;
 use crate::code;
+use crate::domain::suggest::{did_you_mean, nearest};
 use crate::domain::{Outcome, Partition, Rule, name};
 
 /// The most items that one answer holds.
@@ -93,7 +94,7 @@ impl Query {
     fn word<T: Copy>(&self, name: &str, all: &[T], as_str: fn(T) -> &'static str) -> Result<Option<T>, Problem> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let found = all.iter().copied().find(|word| as_str(*word) == text);
-        let hint = || code::hint(code::nearest(text, all.iter().map(|word| as_str(*word))));
+        let hint = || did_you_mean(nearest(text, all.iter().map(|word| as_str(*word))));
         found.map(Some).ok_or_else(|| invalid(name, &format!("there is no {name} `{text}`{}", hint())))
     }
 }
@@ -110,7 +111,7 @@ pub(crate) fn invalid(name: &str, detail: &str) -> Problem {
 }
 
 fn unknown(name: &str, known: &[&str]) -> Problem {
-    let hint = code::hint(code::nearest(name, known.iter().copied()));
+    let hint = did_you_mean(nearest(name, known.iter().copied()));
     let detail = match known {
         [] => format!("`{name}` is unknown: this address takes no parameters"),
         _ => format!("`{name}` is unknown{hint}; this address takes `{}`", known.join("`, `")),

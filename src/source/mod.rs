@@ -22,6 +22,7 @@ mod shipped;
 mod signature;
 mod snapshot;
 pub mod spec;
+mod time_unit;
 mod upstream;
 mod value;
 mod window;

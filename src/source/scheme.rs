@@ -2,11 +2,12 @@
 //!
 //! Texts that are signed (id, timestamp) are used as they came, never printed anew from what was read.
 
-use super::problem::{Problems, did_you_mean};
+use super::problem::Problems;
 use super::rejection::Rejection;
 use super::spec::{Encoding, HeaderForm, HeaderNames, Mac, SignatureSpec, TimeUnit};
 use super::window::Freshness;
 use crate::domain::Timestamp;
+use crate::domain::suggest::{did_you_mean, nearest};
 
 /// The longest header that is looked at, in bytes.
 pub(super) const HEADER_LEN_MAX: usize = 8 * 1024;
@@ -320,7 +321,7 @@ fn template(spec: &SignatureSpec, problems: &mut Problems) -> Vec<Segment> {
                 None => problems.add("signature.url", "it is needed, since `{url}` is signed"),
             },
             other => {
-                let near = did_you_mean(other, ["id", "timestamp", "url", "body"]);
+                let near = did_you_mean(nearest(other, ["id", "timestamp", "url", "body"]));
                 problems.add(KEY, format!("`{{{other}}}` is not known{near}"));
             }
         }

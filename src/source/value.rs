@@ -9,8 +9,6 @@ use crate::domain::entity::ENTITY_ID_LEN_MAX;
 
 /// How much of a value is shown in an error.
 const SHOWN_MAX: usize = 64;
-/// The digits of the largest `i64`.
-const I64_DIGITS: usize = 19;
 
 /// A value of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,14 +75,9 @@ impl Value<'_> {
             Self::Json(json) if json.starts_with(|c: char| c == '-' || c.is_ascii_digit()) => Some(json.to_owned()),
             Self::Json(_) | Self::Header(_) => self.string(),
         };
-        let read = |text: &str| match unit {
-            TimeUnit::UnixS => decimal(text, 9).map(Timestamp::from_nanos),
-            TimeUnit::UnixMs => decimal(text, 6).map(Timestamp::from_nanos),
-            TimeUnit::Rfc3339 => Timestamp::parse_rfc3339(text),
-            TimeUnit::NaiveUtc => Timestamp::parse_rfc3339(&format!("{text}Z")),
-        };
-        text.as_deref().and_then(read).ok_or_else(|| {
-            let milliseconds = unit == TimeUnit::UnixS && text.as_deref().is_some_and(|t| decimal(t, 6).is_some());
+        text.as_deref().and_then(|text| unit.read(text)).ok_or_else(|| {
+            let in_ms = || text.as_deref().and_then(|text| TimeUnit::UnixMs.read(text));
+            let milliseconds = unit == TimeUnit::UnixS && in_ms().is_some();
             let near = if milliseconds { " (is it `unix_ms`?)" } else { "" };
             format!("found {self}, expected {}{near}", unit.expected())
         })
@@ -102,18 +95,6 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-impl TimeUnit {
-    /// What a value of this unit looks like.
-    const fn expected(self) -> &'static str {
-        match self {
-            Self::UnixS => "seconds since 1970 such as 1780586634",
-            Self::UnixMs => "milliseconds since 1970 such as 1780586634000",
-            Self::Rfc3339 => "a time such as \"2026-06-04T15:23:54.25Z\"",
-            Self::NaiveUtc => "a time without a zone such as \"2026-06-04T15:23:54\"",
-        }
-    }
-}
-
 /// Whether a JSON text is an object, or else what it is.
 pub(super) fn check_object(json: &str) -> Result<(), String> {
     let what = match json.trim_start().bytes().next() {
@@ -125,82 +106,4 @@ pub(super) fn check_object(json: &str) -> Result<(), String> {
         Some(_) | None => "a number",
     };
     Err(format!("expected an object, found {what}"))
-}
-
-/// Reads a decimal number, as JSON writes it, times ten to the power of `places`, rounded towards zero.
-///
-/// By its digits and not by a decimal type: those round what has more digits than they hold, and rounding up makes
-/// an instant that was never sent.
-fn decimal(text: &str, places: u32) -> Option<i64> {
-    let unsigned = text.strip_prefix('-').unwrap_or(text);
-    let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
-    let power = exponent.trim_start_matches(['+', '-']);
-    // The standard library would also read `+1`, and an exponent with two signs must not pass either.
-    let all_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    if ![whole, fraction, power].into_iter().all(all_digits) {
-        return None;
-    }
-    let shift = exponent.parse::<i64>().ok()?.checked_add(i64::from(places))?;
-    let digits = format!("{whole}{fraction}");
-    // Where the point stands in the digits, counted from the first that is not zero.
-    let significant = digits.trim_start_matches('0');
-    let zeros = i64::try_from(digits.len() - significant.len()).ok()?;
-    let point = i64::try_from(whole.len()).ok()?.checked_add(shift)?.checked_sub(zeros)?;
-    if significant.is_empty() || point <= 0 {
-        return Some(0);
-    }
-    let len = usize::try_from(point).ok().filter(|len| *len <= I64_DIGITS)?;
-    let kept: String = significant.chars().chain(std::iter::repeat('0')).take(len).collect();
-    let sign = if text.starts_with('-') { "-" } else { "" };
-    format!("{sign}{kept}").parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn decimals_are_read_by_their_digits() {
-        let check = |text: &str, expected| assert_eq!(decimal(text, 9), expected, "{text}");
-        check("1780586634", Some(1_780_586_634_000_000_000));
-        check("1780586634.1", Some(1_780_586_634_100_000_000));
-        check("1780586634.123456789999", Some(1_780_586_634_123_456_789));
-        check("1.780586634e9", Some(1_780_586_634_000_000_000));
-        check("17805866340e-1", Some(1_780_586_634_000_000_000));
-        check("-0.5", Some(-500_000_000));
-        check("0", Some(0));
-        check("9223372036.854775807", Some(i64::MAX));
-        check("9223372036.854775808", None);
-        check("-9223372036.854775808", Some(i64::MIN));
-        check("1780586633.9999999999999999999999999999999999", Some(1_780_586_633_999_999_999));
-        check("-0.00000000099999999999999999999999999999999", Some(0));
-        check("1e-400", Some(0));
-        check("-0e999999", Some(0));
-        let zeros = "0".repeat(60);
-        check(&format!("{zeros}1780586634"), Some(1_780_586_634_000_000_000));
-        check(&format!("0.{zeros}1780586634e70"), Some(1_780_586_634_000_000_000));
-        check(&format!("1780586634{zeros}e-60"), Some(1_780_586_634_000_000_000));
-        check(&format!("1780586634.{zeros}9"), Some(1_780_586_634_000_000_000));
-        check(&format!("1780586634{zeros}"), None);
-        for wrong in [
-            "",
-            ".",
-            "1.",
-            ".5",
-            "+1",
-            "1e",
-            "1e+-1",
-            "1e99999999999999999999",
-            "1e999999999999",
-            "1e30",
-            "abc",
-            "1_000",
-            "0x10",
-            " 1",
-            "--1",
-        ] {
-            check(wrong, None);
-        }
-    }
 }

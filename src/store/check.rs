@@ -4,15 +4,16 @@
 //! so an entity is proved to be the fold of its entries, and every list and count to be what the journal implies.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use super::core::Core;
 use super::journal::Reader;
 use super::keys::{self, Key, Table};
 use super::layout::{Fixed, Layout, remove};
+use super::lock::unpoisoned;
 use super::open::{Disks, Opened, existing_view, fresh_view, open, open_journal};
 use super::records::Record;
 use super::replay::Replay;
+use super::shared::Shared;
 use super::view::View;
 use super::{Error, Options};
 use crate::domain::Lsn;
@@ -124,9 +125,9 @@ pub fn rebuild(dir: &Path, options: &Options) -> Result<Report, Error> {
     remove(&layout.view())?;
     let Opened { journal, replay, mut ids } = open(&layout, &Disks::of(&layout)?, options)?;
     let mut report = Report { last: journal.synced(), ..Report::default() };
-    report.count(&replay.core);
+    report.count(&replay.shared);
     ids.settle();
-    close(&replay.core)?;
+    close(&replay.shared)?;
     journal.close()?;
     Ok(report)
 }
@@ -145,9 +146,9 @@ fn existing(layout: &Layout) -> Result<(std::fs::File, Fixed), Error> {
 }
 
 /// Closes the view of a store that was opened without threads.
-fn close(core: &Core) -> Result<(), Error> {
-    core.with_view(View::flush)?;
-    if let Some(view) = core.view.write().unwrap_or_else(PoisonError::into_inner).take() {
+fn close(shared: &Shared) -> Result<(), Error> {
+    shared.with_view(View::flush)?;
+    if let Some(view) = unpoisoned(shared.view.write()).take() {
         view.close();
     }
     Ok(())
@@ -232,8 +233,8 @@ impl Report {
         Ok(true)
     }
 
-    fn count(&mut self, core: &Core) {
-        let counts = core.state().counts;
+    fn count(&mut self, shared: &Shared) {
+        let counts = shared.state().counts;
         let count = |count: i64| u64::try_from(count).unwrap_or(0);
         self.entities = count(counts.entities);
         self.pending = count(counts.pending);
@@ -241,7 +242,7 @@ impl Report {
         self.dead_letters = count(counts.dead_letters);
     }
 
-    fn compare(&mut self, view: &Core, proof: &Core) -> Result<(), Error> {
+    fn compare(&mut self, view: &Shared, proof: &Shared) -> Result<(), Error> {
         let (is, must) = (view.state().counts, proof.state().counts);
         if is != must {
             self.add("view".to_owned(), format!("it counts {is:?}, the journal implies {must:?}"));
@@ -287,11 +288,11 @@ impl Report {
 }
 
 /// The journal folded into a view, to its end.
-fn folded(layout: &Layout, options: &Options, shards: u16, reader: &Reader, view: View) -> Result<Arc<Core>, Error> {
+fn folded(layout: &Layout, options: &Options, shards: u16, reader: &Reader, view: View) -> Result<Arc<Shared>, Error> {
     let mut replay = Replay::new(layout, options, shards, reader.clone(), view)?;
     replay.read(None, Lsn(u64::MAX))?;
     replay.applier.catch_up()?;
-    Ok(replay.core)
+    Ok(replay.shared)
 }
 
 /// A key in words.

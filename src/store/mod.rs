@@ -25,12 +25,12 @@ mod change;
 mod committer;
 #[cfg(test)]
 mod contract;
-mod core;
 mod door;
 mod gather;
 mod ids;
 mod keys;
 mod layout;
+mod lock;
 mod open;
 mod overlay;
 mod page;
@@ -38,6 +38,7 @@ mod reading;
 mod recent;
 mod records;
 mod replay;
+mod shared;
 mod signals;
 mod stage;
 #[cfg(test)]
