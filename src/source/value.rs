@@ -3,14 +3,19 @@
 use std::fmt;
 use std::sync::Arc;
 
+use rust_decimal::Decimal;
+use rust_decimal::prelude::ToPrimitive as _;
+
 use super::spec::TimeUnit;
 use crate::domain::Timestamp;
 use crate::domain::entity::ENTITY_ID_LEN_MAX;
 
 /// How much of a value is shown in an error.
 const SHOWN_MAX: usize = 64;
-/// The digits of the largest `i64`.
-const I64_DIGITS: usize = 19;
+/// The digits that a decimal holds without rounding.
+const DECIMAL_DIGITS: usize = 28;
+/// The most digits behind the point of a decimal.
+const DECIMAL_SCALE_MAX: i64 = 28;
 
 /// A value of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -129,31 +134,28 @@ pub(super) fn check_object(json: &str) -> Result<(), String> {
 
 /// Reads a decimal number, as JSON writes it, times ten to the power of `places`, rounded towards zero.
 ///
-/// By its digits and not by a decimal type: those round what has more digits than they hold, and rounding up makes
-/// an instant that was never sent.
+/// The library rounds what has more digits than it holds, and rounding up makes an instant that was never sent: it
+/// is given the digits that it holds, and the power of ten as a number.
 fn decimal(text: &str, places: u32) -> Option<i64> {
-    let unsigned = text.strip_prefix('-').unwrap_or(text);
+    let (sign, unsigned) = text.strip_prefix('-').map_or(("", text), |unsigned| ("-", unsigned));
     let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
     let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
-    let power = exponent.trim_start_matches(['+', '-']);
-    // The standard library would also read `+1`, and an exponent with two signs must not pass either.
-    let all_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
-    if ![whole, fraction, power].into_iter().all(all_digits) {
+    let bare = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+    // The library reads more than JSON allows: `.5`, `1_000`, `+1`.
+    if [whole, fraction, bare].iter().any(|part| part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit())) {
         return None;
     }
-    let shift = exponent.parse::<i64>().ok()?.checked_add(i64::from(places))?;
     let digits = format!("{whole}{fraction}");
-    // Where the point stands in the digits, counted from the first that is not zero.
     let significant = digits.trim_start_matches('0');
-    let zeros = i64::try_from(digits.len() - significant.len()).ok()?;
-    let point = i64::try_from(whole.len()).ok()?.checked_add(shift)?.checked_sub(zeros)?;
-    if significant.is_empty() || point <= 0 {
+    let kept = significant.get(..DECIMAL_DIGITS).unwrap_or(significant);
+    let cut = i64::try_from(significant.len() - kept.len()).ok()?;
+    let shift = i64::from(places) - i64::try_from(fraction.len()).ok()? + cut;
+    let power = exponent.parse::<i64>().ok()?.checked_add(shift)?;
+    // Nothing is left before the point of a number that has fewer digits than places.
+    if kept.is_empty() || power < -DECIMAL_SCALE_MAX {
         return Some(0);
     }
-    let len = usize::try_from(point).ok().filter(|len| *len <= I64_DIGITS)?;
-    let kept: String = significant.chars().chain(std::iter::repeat('0')).take(len).collect();
-    let sign = if text.starts_with('-') { "-" } else { "" };
-    format!("{sign}{kept}").parse().ok()
+    Decimal::from_scientific(&format!("{sign}{kept}e{power}")).ok()?.trunc().to_i64()
 }
 
 #[cfg(test)]
@@ -183,6 +185,14 @@ mod tests {
         check(&format!("1780586634{zeros}e-60"), Some(1_780_586_634_000_000_000));
         check(&format!("1780586634.{zeros}9"), Some(1_780_586_634_000_000_000));
         check(&format!("1780586634{zeros}"), None);
+        check("9223372036.8547758079999999999999999999999", Some(i64::MAX));
+        check("0.0000000000000000001780586634123456789999999e28", Some(1_780_586_634_123_456_789));
+        check("9999999999999999999999999999e-27", Some(9_999_999_999));
+        check("9999999999999999999999999999e-37", Some(0));
+        check("9999999999999999999999999999e-38", Some(0));
+        check("1e9", Some(1_000_000_000_000_000_000));
+        check("-1e9", Some(-1_000_000_000_000_000_000));
+        check("1e20", None);
         for wrong in [
             "",
             ".",
