@@ -21,7 +21,7 @@ pub const FIELD_LEN_MAX: usize = 4 * 1024;
 /// How far a time may lie ahead of our own clock and still be believed. A clock that is off by more than a day is
 /// broken (a wrong zone is off by less), and a time that is believed makes everything before it "older": an entity
 /// that nobody can be asked about would never move again.
-const AHEAD_MAX: Duration = Duration::from_hours(24);
+const AHEAD_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The deepest nesting of a kept field.
 pub const FIELD_DEPTH_MAX: usize = 32;
 

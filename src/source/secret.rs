@@ -4,9 +4,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 
-use super::problem::{Problems, did_you_mean};
+use super::problem::Problems;
 use super::spec::{KeyDecode, SignatureSpec};
 use crate::domain::Timestamp;
+use crate::domain::suggest::{did_you_mean, nearest};
 
 /// The most secrets a source may have: each costs a MAC over the body of every forged request.
 pub const SECRETS_MAX: usize = 16;
@@ -120,7 +121,7 @@ impl SigningSecret {
 fn unknown(place: usize, word: &str, number: usize) -> Unreadable {
     let ends = |c: char| !c.is_ascii_alphabetic() && c != '_' && c != '-';
     let (name, value) = word.split_once(ends).unwrap_or((word, ""));
-    let near = did_you_mean(name, WORDS);
+    let near = did_you_mean(nearest(name, WORDS));
     let meant = !near.is_empty() || Timestamp::parse_rfc3339(value).is_some();
     let word = if meant { format!("`{name}`") } else { format!("word {number}") };
     Unreadable::Word { place, word, near }

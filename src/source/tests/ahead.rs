@@ -6,7 +6,7 @@ use super::*;
 use crate::domain::order::TimeOf;
 use crate::domain::{OrderKey, Partition};
 
-const DAY: Duration = Duration::from_hours(24);
+const DAY: Duration = Duration::from_secs(24 * 3600);
 const RECEIPT: OrderKey = OrderKey::Time { at: NOW, of: TimeOf::Receipt };
 
 /// The last instant that is believed, and the first that is not.
