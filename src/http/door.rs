@@ -6,14 +6,13 @@
 use std::time::Duration;
 
 use actix_web::http::header;
-use actix_web::{HttpRequest, HttpResponse, ResponseError as _, web};
+use actix_web::{HttpRequest, web};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
 use super::dto::{Admitted, Problem as ProblemDto};
 use super::problem::Problem;
 use super::shared::Shared;
-use super::unread::hold;
 use crate::code;
 use crate::domain::EventId;
 use crate::source::Source;
@@ -40,13 +39,9 @@ pub(crate) async fn receive(
     shared: web::Data<Shared>,
     name: web::Path<String>,
     request: HttpRequest,
-    payload: web::Payload,
-) -> HttpResponse {
-    let mut payload = payload;
-    match admit(&shared, &name, &request, &mut payload).await {
-        Ok(admitted) => HttpResponse::Ok().json(admitted),
-        Err(problem) => problem.error_response().map_body(|_, body| hold(body, payload.into_inner())),
-    }
+    mut payload: web::Payload,
+) -> Result<web::Json<Admitted>, Problem> {
+    admit(&shared, &name, &request, &mut payload).await.map(web::Json)
 }
 
 async fn admit(

@@ -84,6 +84,23 @@ async fn a_body_that_nobody_asked_for_is_not_read_to_its_end() {
     let text = "POST /v1/dead-letters/1.0/replay HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n";
     has(&running.exchange(text).await, "401", "key_missing");
     has(&running.exchange(&text.replace("/v1/", "/v2/")).await, "404", "route_not_found");
+    let with = |line: &str| text.replace("POST /v1/dead-letters/1.0/replay", line);
+    has(&running.exchange(&with("PUT /webhooks/standard")).await, "405", "method_not_allowed");
+    has(&running.exchange(&with("POST /webhooks/a/b")).await, "404", "route_not_found");
+    has(&running.exchange(&with("POST /webhooks/acme")).await, "404", "source_not_found");
+    has(&running.exchange(&with("POST /healthz")).await, "405", "method_not_allowed");
+    let healthy = running.exchange(&with("GET /healthz")).await;
+    assert!(healthy.starts_with("HTTP/1.1 200"), "{healthy}");
+    running.server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_body_that_was_read_leaves_its_connection_open() {
+    let running = run(PATIENT, PATIENT).await;
+    let read = format!("{POST}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n");
+    let answers = running.exchange(&format!("{read}{POST}content-length: 1001\r\n\r\n")).await;
+    assert_eq!(answers.matches("HTTP/1.1 401").count(), 1, "{answers}");
+    assert_eq!(answers.matches("HTTP/1.1 413").count(), 1, "{answers}");
     running.server.stop().await;
 }
 
