@@ -69,7 +69,7 @@ codes! {
         "Send it faster, or raise `server.body_timeout`.";
     BODY_BROKEN = "body_broken", Http(400), "the body broke off",
         "Send the request again.";
-    BUSY = "busy", Http(503), "too much waits to be written",
+    BUSY = "busy", Http(503), "too much comes in at once",
         "Try again after the time in `Retry-After`; nothing was kept.";
     DISK_FULL = "disk_full", Http(503), "the disk is full",
         "Free some space on the disk of the data directory; senders try again by themselves.";

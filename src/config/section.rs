@@ -23,6 +23,8 @@ pub struct Server {
     pub workers: usize,
     /// The largest body of a webhook.
     pub body_limit: Size,
+    /// The most that all bodies may take at once.
+    pub bodies_max: Size,
     /// How long a request's head may take to arrive.
     pub head_timeout: Span,
     /// How long a request's body may take to arrive.
@@ -138,6 +140,7 @@ impl Server {
             listen: self.listen,
             workers: self.workers,
             body_limit: self.body_limit.to_usize(),
+            bodies_max: self.bodies_max.to_usize(),
             head_timeout: self.head_timeout.0,
             body_timeout: self.body_timeout.0,
             keep_alive: self.keep_alive.0,
@@ -242,8 +245,18 @@ pub(super) fn check(config: &Config, origin: &dyn Fn(&[&str]) -> String) -> Vec<
         &["server", "body_limit"],
         "it must be at most half of `store.frame_max`: a body is kept with its events",
     );
-    must(store.frame_max.0 <= 1 << 30, &["store", "frame_max"], "it must be at most `1GiB`");
-    must(server.connections_max > 0, &["server", "connections_max"], "it must be above 0");
+    must(
+        server.bodies_max >= server.body_limit,
+        &["server", "bodies_max"],
+        "it must be at least `server.body_limit`, or no body of that size could come in",
+    );
+    let frame = (1 << 20)..=(1 << 30);
+    must(frame.contains(&store.frame_max.0), &["store", "frame_max"], "it must be `1MiB` to `1GiB`");
+    let cache = (1 << 20)..=(1 << 40);
+    must(cache.contains(&store.view_cache.0), &["store", "view_cache"], "it must be `1MiB` to `1024GiB`");
+    for (count, least, most, path) in counts(config) {
+        must((least..=most).contains(&count), &path, &format!("it must be {least} to {most}"));
+    }
     let ten = Span(std::time::Duration::from_secs(10));
     must(server.stop_timeout <= ten, &["server", "stop_timeout"], "it must be at most `10s`");
     must(engine.turn_events_max > 0, &["engine", "turn_events_max"], "it must be above 0");

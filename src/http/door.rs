@@ -3,13 +3,12 @@
 //! Nothing of a request is looked at before its signature holds, and nothing is answered 200 before it is durable.
 //! A verified delivery is never refused for what it says: an error status would make its sender try for days.
 
-use std::time::Duration;
-
 use actix_web::http::header;
 use actix_web::{HttpRequest, web};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
+use super::budget::Room;
 use super::dto::{Admitted, Problem as ProblemDto};
 use super::problem::Problem;
 use super::shared::Shared;
@@ -69,7 +68,8 @@ async fn take(
     payload: &mut web::Payload,
 ) -> Result<Admitted, Problem> {
     refuse_encoded(request)?;
-    let body = read(request, payload, shared.body_limit, shared.body_timeout).await?;
+    let mut room = shared.bodies.room();
+    let body = read(request, payload, shared, &mut room).await?;
     let headers = headers(request);
     let now = shared.engine.now();
     let verified = source
@@ -77,7 +77,14 @@ async fn take(
         .map_err(|rejection| Problem::new(code::of(rejection.code()), rejection.to_string()))?;
     let delivery = source.deliver(&verified, &headers, body, now);
     let ids: Vec<EventId> = delivery.items.iter().map(|item| item.event.id.clone()).collect();
-    let admissions = shared.engine.accept(delivery).await?;
+    let engine = shared.engine.clone();
+    // Goes on when its sender hangs up: the store has the body until it answers, so the room is taken until then.
+    let accepting = actix_rt::spawn(async move {
+        let admissions = engine.accept(delivery).await;
+        drop(room);
+        admissions
+    });
+    let admissions = accepting.await.map_err(|error| Problem::internal(&error))??;
     Ok(Admitted::of(&ids, &admissions))
 }
 
@@ -98,13 +105,14 @@ fn refuse_encoded(request: &HttpRequest) -> Result<(), Problem> {
 /// How much room a body gets before it comes.
 const FIRST_BYTES: usize = 16 << 10;
 
-/// The raw body: at most `limit` bytes, within `timeout`. A declared length over the limit is refused unread.
+/// The raw body, within its limit and its time. A declared length over the limit is refused unread.
 async fn read(
     request: &HttpRequest,
     payload: &mut web::Payload,
-    limit: usize,
-    timeout: Duration,
+    shared: &Shared,
+    room: &mut Room,
 ) -> Result<Bytes, Problem> {
+    let (limit, timeout) = (shared.body_limit, shared.body_timeout);
     let too_large = |what: &str| Problem::new(code::BODY_TOO_LARGE, format!("{what}, the limit is {limit} bytes"));
     let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let declared = declared.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
@@ -120,6 +128,12 @@ async fn read(
                 chunk.map_err(|error| Problem::new(code::BODY_BROKEN, format!("the body broke off: {error}")))?;
             if body.len() + chunk.len() > limit {
                 return Err(too_large("the body is larger"));
+            }
+            if !room.grow(chunk.len()) {
+                return Err(Problem::new(
+                    code::BUSY,
+                    "the bodies that are coming in take all the memory that they may",
+                ));
             }
             body.extend_from_slice(&chunk);
         }
