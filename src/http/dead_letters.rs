@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, web};
 
 use super::auth::Holder;
-use super::cursor::{self, List};
+use super::cursor::{Cursors, List};
 use super::dto::{self, Page};
 use super::problem::Problem;
 use super::query::{Query, invalid};
@@ -27,9 +27,10 @@ pub(crate) async fn list(
     request: HttpRequest,
 ) -> Result<web::Json<Page<dto::DeadLetter>>, Problem> {
     let query = Query::of(&request, &["after", "limit"])?;
-    let after = query.text("after").map(|text| cursor::read_position(List::DeadLetters, text)).transpose()?;
+    let cursors = Cursors::of(&shared.engine);
+    let after = query.text("after").map(|text| cursors.read_position(List::DeadLetters, text)).transpose()?;
     let page = shared.engine.dead_letters(after, query.limit()?).await?;
-    let next = page.next.map(|position| cursor::write_position(List::DeadLetters, position));
+    let next = page.next.map(|position| cursors.write_position(List::DeadLetters, position));
     Ok(web::Json(Page { items: page.items.iter().map(dto::DeadLetter::from).collect(), next }))
 }
 

@@ -2,7 +2,7 @@
 
 use actix_web::{HttpRequest, web};
 
-use super::cursor;
+use super::cursor::Cursors;
 use super::dto::{self, Page};
 use super::problem::Problem;
 use super::query::{Query, checked_name, invalid};
@@ -45,9 +45,10 @@ pub(crate) async fn list(
         partition: query.partition()?,
         state: query.text("state").map(StateName::new),
     };
-    let after = query.text("after").map(cursor::read_entity).transpose()?;
+    let cursors = Cursors::of(&shared.engine);
+    let after = query.text("after").map(|text| cursors.read_entity(text)).transpose()?;
     let page = shared.engine.entities(&filter, after.as_ref(), query.limit()?).await?;
-    let next = page.next.as_ref().and_then(cursor::write_entity);
+    let next = page.next.as_ref().and_then(|key| cursors.write_entity(key));
     Ok(web::Json(Page { items: page.items.iter().map(dto::Entity::from).collect(), next }))
 }
 

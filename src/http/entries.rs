@@ -2,7 +2,7 @@
 
 use actix_web::{HttpRequest, web};
 
-use super::cursor::{self, List};
+use super::cursor::{Cursors, List};
 use super::dto::{self, Page};
 use super::entities::{self, EntityPath};
 use super::problem::Problem;
@@ -44,7 +44,9 @@ pub(crate) async fn list(
         rule: query.rule()?,
     };
     let limit = query.limit()?;
-    let mut after = after(&query)?;
+    let cursors = Cursors::of(&shared.engine);
+    let next = |position| cursors.write_position(List::Entries, position);
+    let mut after = after(&query, cursors)?;
     let mut items = Vec::new();
     for _ in 0..READS_MAX {
         // A filtered read takes as much as there may be, since little of it may fit.
@@ -90,18 +92,16 @@ pub(crate) async fn of_entity(
     request: HttpRequest,
 ) -> Result<web::Json<Page<dto::Entry>>, Problem> {
     let query = Query::of(&request, &["partition", "after", "limit"])?;
-    let (limit, after) = (query.limit()?, after(&query)?);
+    let cursors = Cursors::of(&shared.engine);
+    let (limit, after) = (query.limit()?, after(&query, cursors)?);
     let entity = entities::find(&shared, &path, query.partition()?).await?;
     let page = shared.engine.entries(Some(&entity.key), after, limit).await?;
-    Ok(web::Json(Page { items: page.items.iter().map(dto::Entry::from).collect(), next: page.next.map(next) }))
+    let next = page.next.map(|position| cursors.write_position(List::Entries, position));
+    Ok(web::Json(Page { items: page.items.iter().map(dto::Entry::from).collect(), next }))
 }
 
-fn after(query: &Query) -> Result<Option<Position>, Problem> {
-    query.text("after").map(|text| cursor::read_position(List::Entries, text)).transpose()
-}
-
-fn next(position: Position) -> String {
-    cursor::write_position(List::Entries, position)
+fn after(query: &Query, cursors: Cursors) -> Result<Option<Position>, Problem> {
+    query.text("after").map(|text| cursors.read_position(List::Entries, text)).transpose()
 }
 
 /// Which entries are meant.

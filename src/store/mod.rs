@@ -176,6 +176,9 @@ pub trait Store: Send + Sync + 'static {
     /// How many shards the store was created with.
     fn shards(&self) -> u16;
 
+    /// The store's own id: what was given out by one store means nothing to another.
+    fn id(&self) -> [u8; 16];
+
     /// Appends a delivery: one admission per item, in order.
     ///
     /// # Errors
