@@ -137,6 +137,8 @@ codes! {
         "The lines marked `WRONG` say how it ended; report them as a bug.";
     SECRET_INVALID = "secret_invalid", Exit(2), "a secret can't be used",
         "Copy it again from the provider, without spaces or quotes around it.";
+    SECRETS_FILE_INVALID = "secrets_file_invalid", Exit(2), "the file of secrets can't be used",
+        "Let the server read the file, and write one secret a line; or take `secrets_file` out of the source.";
     SECRET_MISSING = "secret_missing", Exit(2), "the source has no signing secret",
         "Set the variable that the detail names to the secret that the provider shows.";
     MACHINE_INVALID = "machine_invalid", Exit(2), "a machine file can't be used",

@@ -71,6 +71,9 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let loaded = Loaded::load(&args.config.inputs(context, flags))?;
     let color = context.environment.allows_color() && std::io::stderr().is_terminal();
     telemetry::init(&loaded.config.telemetry, color);
+    for slip in context.environment.slips() {
+        tracing::warn!("{slip}");
+    }
     log_sources(&loaded.sources);
     let store = super::store::open(&loaded.config)?;
     actix_rt::System::new().block_on(serve(&loaded, store, context))
