@@ -101,8 +101,8 @@ codes! {
         "Use a name that `/v1/machines` lists.";
     DEAD_LETTER_NOT_FOUND = "dead_letter_not_found", Http(404), "no dead letter stands there",
         "List the dead letters; this one may have been replayed or discarded.";
-    DEAD_LETTER_NOT_REPLAYABLE = "dead_letter_not_replayable", Http(409), "the dead letter names no tracked entity",
-        "Mend the source's mapping so that it finds the entity, then replay; or discard it.";
+    DEAD_LETTER_NOT_REPLAYABLE = "dead_letter_not_replayable", Http(409), "the dead letter can't be judged by any entity",
+        "Mend what the detail says, restart, then replay; or discard it.";
     INTERNAL = "internal", Http(500), "something went wrong on our side",
         "Search the server's log for the `instance` of this answer.";
 

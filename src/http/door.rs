@@ -10,7 +10,7 @@ use futures_util::StreamExt as _;
 
 use super::budget::Room;
 use super::dto::{Admitted, Problem as ProblemDto};
-use super::problem::Problem;
+use super::problem::{Problem, cut};
 use super::shared::Shared;
 use crate::code;
 use crate::domain::EventId;
@@ -22,6 +22,7 @@ use crate::source::Source;
 #[utoipa::path(
     post,
     path = "/webhooks/{source}",
+    operation_id = "receive_webhook",
     tag = "door",
     params(("source" = String, Path, description = "the source's name, for example `stripe`")),
     request_body(content = String, description = "the body as the source signed it", content_type = "application/json"),
@@ -50,6 +51,7 @@ async fn admit(
     payload: &mut web::Payload,
 ) -> Result<Admitted, Problem> {
     let Some(source) = shared.engine.source(name) else {
+        let name = cut(name);
         tracing::info!(source = ?name, "webhook for a source that is unknown or off");
         return Err(Problem::new(code::SOURCE_NOT_FOUND, format!("no source `{name}` is on")));
     };
@@ -96,7 +98,7 @@ fn refuse_encoded(request: &HttpRequest) -> Result<(), Problem> {
     match encodings.into_iter().find(|value| !plain(value)) {
         None => Ok(()),
         Some(value) => {
-            let detail = format!("`Content-Encoding: {}`", String::from_utf8_lossy(value.as_bytes()));
+            let detail = format!("`Content-Encoding: {}`", cut(&String::from_utf8_lossy(value.as_bytes())));
             Err(Problem::new(code::BODY_ENCODED, detail))
         }
     }

@@ -22,6 +22,7 @@ pub(crate) type EntityPath = web::Path<(String, String, String)>;
 #[utoipa::path(
     get,
     path = "/v1/entities",
+    operation_id = "list_entities",
     tag = "read",
     params(
         ("source" = Option<String>, Query, description = "only of this source"),
@@ -56,6 +57,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get,
     path = "/v1/entities/{source}/{kind}/{id}",
+    operation_id = "show_entity",
     tag = "read",
     params(
         ("source" = String, Path, description = "its source"),

@@ -17,6 +17,7 @@ const READS_MAX: usize = 10;
 #[utoipa::path(
     get,
     path = "/v1/entries",
+    operation_id = "list_entries",
     tag = "read",
     params(
         ("source" = Option<String>, Query, description = "only of this source"),
@@ -75,6 +76,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get,
     path = "/v1/entities/{source}/{kind}/{id}/entries",
+    operation_id = "list_entries_of_entity",
     tag = "read",
     params(
         ("source" = String, Path, description = "its source"),

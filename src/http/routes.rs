@@ -11,7 +11,7 @@ use actix_web::{App, Error, HttpRequest, HttpResponse, guard, web};
 
 use super::auth::{self, Needs};
 use super::keys::Scope;
-use super::problem::Problem;
+use super::problem::{Problem, cut};
 use super::shared::Shared;
 use super::{dead_letters, door, entities, entries, health, machines, metrics, openapi, transitions, unread};
 use crate::code;
@@ -119,7 +119,7 @@ fn pattern(path: &str) -> String {
 }
 
 async fn not_found(request: HttpRequest) -> Result<HttpResponse, Problem> {
-    Err(Problem::new(code::ROUTE_NOT_FOUND, format!("nothing is at `{}`", request.uri().path())))
+    Err(Problem::new(code::ROUTE_NOT_FOUND, format!("nothing is at `{}`", cut(request.uri().path()))))
 }
 
 /// Headers of every answer. Nothing here is a page, so nothing may be framed, sniffed, run or kept.

@@ -14,6 +14,7 @@ use super::shared::Shared;
 #[utoipa::path(
     get,
     path = "/v1/transitions",
+    operation_id = "follow_transitions",
     tag = "read",
     params(
         ("after" = Option<String>, Query, description = "the `next` of the answer before; all from the start without. One of other data is `cursor_invalid`: the store was wiped or restored, begin anew"),
