@@ -73,6 +73,9 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     telemetry::init(&loaded.config.telemetry, color);
     let server = &mut loaded.config.server;
     server.connections_max = super::files::connections_within(server.connections_max);
+    for slip in context.environment.slips() {
+        tracing::warn!("{slip}");
+    }
     log_sources(&loaded.sources);
     let store = super::store::open(&loaded.config)?;
     actix_rt::System::new().block_on(serve(&loaded, store, context))
