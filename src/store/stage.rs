@@ -175,7 +175,7 @@ impl Group {
         let change = change::of_commit(lsn, &record, held.as_deref(), &before)?;
         let entity = record.entity.clone();
         let positions = record.judged.iter().map(|judged| judged.position).collect();
-        self.push(shared, &Record::Commit(record), change, Some((shard, entity.clone(), positions)))?;
+        self.push(shared, &Record::Commit(record), change, Some((owned_by, entity.clone(), positions)))?;
         self.entities.insert(entity);
         Ok(lsn)
     }
