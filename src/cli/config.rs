@@ -79,7 +79,9 @@ pub(super) fn run(command: &Command, context: &Context) -> Result<(), Failure> {
         let exit = Failure::from(problems.clone()).exit();
         return if problems.is_empty() { Ok(()) } else { Err(Failure::told(exit)) };
     }
-    warnings.iter().for_each(|warning| context.out.note(&format!("warning: {warning}")));
+    for warning in &warnings {
+        context.out.note(&format!("warning: {warning}"));
+    }
     if let Some(shown) = &config {
         context.out.line(shown.toml().trim_end())?;
     }

@@ -215,6 +215,8 @@ fn command_all(command: &'static str, args: &CommandArgs, context: &Context) -> 
         }
     }
     let Some(last) = failures.pop() else { return Ok(()) };
-    failures.iter().for_each(|failure| context.out.failure(failure));
+    for failure in &failures {
+        context.out.failure(failure);
+    }
     Err(last)
 }

@@ -6,6 +6,7 @@
 //! the order of what is read, gets out: it is written as `\u001b`, the form that JSON has for it too.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anstream::{AutoStream, ColorChoice};
@@ -164,7 +165,8 @@ fn push(out: &mut String, c: char) {
         '\n' => out.push_str("\\n"),
         '\r' => out.push_str("\\r"),
         '\t' => out.push_str("\\t"),
-        c if is_hidden(c) => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+        // Writing to a String can't fail.
+        c if is_hidden(c) => drop(write!(out, "\\u{:04x}", u32::from(c))),
         c => out.push(c),
     }
 }
