@@ -279,7 +279,7 @@ mod tests {
         let answer = move |body: String| {
             let (mut stream, _) = listener.accept().unwrap();
             let head: Vec<_> =
-                BufReader::new(&stream).lines().map_while(Result::ok).take_while(|l| !l.is_empty()).collect();
+                BufReader::new(&stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
             let size = body.len();
             let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {size}\r\n\r\n{body}");
             stream.write_all(answer.as_bytes()).unwrap();

@@ -165,10 +165,8 @@ fn push(out: &mut String, c: char) {
         '\n' => out.push_str("\\n"),
         '\r' => out.push_str("\\r"),
         '\t' => out.push_str("\\t"),
-        c if is_hidden(c) => {
-            // Writing to a String cannot fail.
-            let _ = write!(out, "\\u{:04x}", u32::from(c));
-        }
+        // Writing to a String can't fail.
+        c if is_hidden(c) => drop(write!(out, "\\u{:04x}", u32::from(c))),
         c => out.push(c),
     }
 }
