@@ -29,7 +29,7 @@ pub struct Entry {
     /// The rule of the ladder that answered.
     #[schema(examples("advance"))]
     pub rule: String,
-    /// What made us decide: `webhook`, `fetch`, `check`, `command` or `timer`.
+    /// What made us decide: `webhook`, `fetch`, `check` or `command`.
     pub cause: String,
     /// The name of the operator key, if the cause is a command.
     pub by: Option<String>,
@@ -133,7 +133,7 @@ impl From<&Recorded> for Entry {
 fn operator(cause: &Cause) -> Option<String> {
     match cause {
         Cause::Command(by) => Some(by.to_string()),
-        Cause::Webhook | Cause::Fetch | Cause::Check | Cause::Timer => None,
+        Cause::Webhook | Cause::Fetch | Cause::Check => None,
     }
 }
 
