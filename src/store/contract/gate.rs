@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
 
 use crate::store::disk::sim::SimDisk;
 use crate::store::disk::{Disk, File, Lock, Space};
@@ -47,10 +48,11 @@ impl Gate {
         self.bar.news.notify_all();
     }
 
-    /// Blocks until a sync stands before the gate.
-    pub(crate) fn wait_for_sync(&self) {
-        let state = self.bar.state.lock().unwrap();
-        drop(self.bar.news.wait_while(state, |state| state.waiting == 0).unwrap());
+    /// Waits until a sync stands before the gate. The thread goes on meanwhile: the task that syncs may not have begun.
+    pub(crate) async fn wait_for_sync(&self) {
+        while self.bar.state.lock().unwrap().waiting == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 }
 
