@@ -208,8 +208,9 @@ fn check_files(files: &[PathBuf]) -> Result<(usize, Vec<String>), Failure> {
             let detail = format!("`{}` is a folder: name one folder, or only files", file.display());
             return Err(Failure::new(code::USAGE, detail));
         }
-        let text = std::fs::read_to_string(file).map_err(|error| Failure::of_file("reading", file, &error))?;
         let shown = file.display().to_string();
+        let unread = |error| Failure::new(code::MACHINE_INVALID, format!("`{shown}` can't be read: {error}"));
+        let text = std::fs::read_to_string(file).map_err(unread)?;
         if let Err(found) = spec::parse(&shown, &text, &expected_name(file, &text)) {
             problems.extend(lines(&found));
         }

@@ -122,6 +122,11 @@ impl Signer {
         (pointers.collect(), event.items.as_deref())
     }
 
+    /// Whether an event's id may stand in a header, beside the body.
+    pub(super) fn has_id_header(&self) -> bool {
+        self.declared.spec.event.id.iter().any(|place| place.starts_with(HEADER))
+    }
+
     /// Whether the scheme has a header of this name, in whichever of its sets.
     fn is_signed(&self, name: &str) -> bool {
         let sets = &self.declared.spec.signature.headers;

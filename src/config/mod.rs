@@ -258,6 +258,10 @@ impl Problem {
         Self { origin, key, message: message.to_owned(), code: &code::CONFIG_INVALID }
     }
 
+    fn of_secrets_file(origin: &str, key: &str, message: &str) -> Self {
+        Self { code: &code::SECRETS_FILE_INVALID, ..Self::new(origin, key, message) }
+    }
+
     fn of_secret(origin: &str, key: &str, message: &str) -> Self {
         Self { code: &code::SECRET_INVALID, ..Self::new(origin, key, message) }
     }

@@ -3,7 +3,7 @@
 use actix_web::{HttpRequest, web};
 
 use super::dto::{self, Page};
-use super::problem::Problem;
+use super::problem::{Problem, cut};
 use super::query::Query;
 use super::shared::Shared;
 use crate::code;
@@ -13,6 +13,7 @@ use crate::domain::suggest::{did_you_mean, nearest};
 #[utoipa::path(
     get,
     path = "/v1/machines",
+    operation_id = "list_machines",
     tag = "read",
     responses((status = 200, description = "all machines by name", body = Page<dto::MachineSummary>))
 )]
@@ -29,6 +30,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get,
     path = "/v1/machines/{name}",
+    operation_id = "show_machine",
     tag = "read",
     params(("name" = String, Path, description = "its name, for example `stripe/subscription`; the `/` may stay")),
     responses((status = 200, description = "the machine", body = dto::Machine))
@@ -43,6 +45,6 @@ pub(crate) async fn show(
     let found = machines.iter().find(|machine| machine.name().as_str() == name.as_str());
     found.map(|machine| web::Json((&**machine).into())).ok_or_else(|| {
         let hint = did_you_mean(nearest(&name, machines.iter().map(|machine| machine.name().as_str())));
-        Problem::new(code::MACHINE_NOT_FOUND, format!("no machine `{name}` is loaded{hint}"))
+        Problem::new(code::MACHINE_NOT_FOUND, format!("no machine `{}` is loaded{hint}", cut(&name)))
     })
 }

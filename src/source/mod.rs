@@ -112,6 +112,12 @@ impl Source {
         self.machines.get(kind).map_or(&[], Vec::as_slice)
     }
 
+    /// A warning for people if every signing secret has expired, so that no delivery can be accepted any more.
+    #[must_use]
+    pub fn expired(&self, now: Timestamp) -> Option<String> {
+        self.signature.expired(now)
+    }
+
     /// Judges the signature of the raw bytes. Header names must be in lower case.
     ///
     /// # Errors

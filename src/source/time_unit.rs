@@ -56,6 +56,9 @@ impl TimeUnit {
     }
 }
 
+/// The digits that a decimal holds for sure.
+const DIGITS_MAX: usize = 28;
+
 /// Reads a decimal number, as JSON writes it, times ten to the power of `places`, rounded towards zero.
 fn decimal(text: &str, places: u32) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -64,6 +67,10 @@ fn decimal(text: &str, places: u32) -> Option<i64> {
     let exponent = exponent.trim_start_matches(['+', '-']);
     // The library reads more than JSON allows: `.5`, `1_000`, `+1`.
     if [whole, fraction, exponent].iter().any(|part| part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit())) {
+        return None;
+    }
+    // What has more digits than the library holds would be rounded, to an instant that nobody sent.
+    if whole.len() + fraction.len() > DIGITS_MAX {
         return None;
     }
     let number = if text.contains(['e', 'E']) { Decimal::from_scientific(text) } else { text.parse() };
@@ -76,7 +83,7 @@ mod tests {
 
     #[test]
     fn decimals_are_read_by_their_digits() {
-        let check = |text, expected| assert_eq!(decimal(text, 9), expected, "{text}");
+        let check = |text: &str, expected| assert_eq!(decimal(text, 9), expected, "{text}");
         check("1780586634", Some(1_780_586_634_000_000_000));
         check("1780586634.1", Some(1_780_586_634_100_000_000));
         check("1780586634.123456789999", Some(1_780_586_634_123_456_789));
@@ -86,6 +93,10 @@ mod tests {
         check("0", Some(0));
         check("9223372036.854775807", Some(i64::MAX));
         check("9223372036.854775808", None);
+        check("1780586633.999999999999999999", Some(1_780_586_633_999_999_999));
+        check("1780586633.9999999999999999999", None);
+        check(&format!("{}1780586634", "0".repeat(60)), None);
+        check("1780586634e99999999999999999999", None);
         for wrong in
             ["", ".", "1.", ".5", "+1", "1e", "1e999999999999", "1e30", "1e-400", "abc", "1_000", "0x10", " 1", "--1"]
         {

@@ -1,9 +1,11 @@
 //! Values of an event as they were written, and what they mean: ids, times, versions.
 
 use std::fmt;
+use std::sync::Arc;
 
 use super::spec::TimeUnit;
 use crate::domain::Timestamp;
+use crate::domain::entity::ENTITY_ID_LEN_MAX;
 
 /// How much of a value is shown in an error.
 const SHOWN_MAX: usize = 64;
@@ -40,6 +42,13 @@ impl Value<'_> {
             Self::Header(_) => self.string(),
         }
         .filter(|id| !id.is_empty())
+    }
+
+    /// An entity's id. One that is there but cannot be used is an error, not silence: its entity would be missed.
+    pub(super) fn entity_id(self) -> Result<Arc<str>, String> {
+        self.id().filter(|id| id.len() <= ENTITY_ID_LEN_MAX).map(Arc::from).ok_or_else(|| {
+            format!("found {self}, expected an id: a string of 1 to {ENTITY_ID_LEN_MAX} bytes, or a whole number")
+        })
     }
 
     /// A version: a whole number, as such or in a string.
@@ -84,4 +93,17 @@ impl fmt::Display for Value<'_> {
             None => write!(f, "`{text}`"),
         }
     }
+}
+
+/// Whether a JSON text is an object, or else what it is.
+pub(super) fn check_object(json: &str) -> Result<(), String> {
+    let what = match json.trim_start().bytes().next() {
+        Some(b'{') => return Ok(()),
+        Some(b'[') => "a list",
+        Some(b'"') => "a string",
+        Some(b't' | b'f') => "true or false",
+        Some(b'n') => "null",
+        Some(_) | None => "a number",
+    };
+    Err(format!("expected an object, found {what}"))
 }

@@ -159,6 +159,10 @@ impl Store for EmbeddedStore {
         self.shared.shards
     }
 
+    fn id(&self) -> [u8; 16] {
+        self.shared.reader.store_id().0
+    }
+
     async fn append(&self, delivery: Delivery) -> Result<Vec<Admission>, Error> {
         self.ask(false, |reply| Request::Append(Box::new(delivery), reply)).await
     }

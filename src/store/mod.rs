@@ -177,6 +177,9 @@ pub trait Store: Send + Sync + 'static {
     /// How many shards the store was created with.
     fn shards(&self) -> u16;
 
+    /// The store's own id: what was given out by one store means nothing to another.
+    fn id(&self) -> [u8; 16];
+
     /// Appends a delivery: one admission per item, in order. If every item repeats one that was seen, nothing is written.
     /// An event that is to be queued and names no entity is only recorded.
     ///

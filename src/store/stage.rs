@@ -156,9 +156,9 @@ impl Group {
     /// Stages a commit.
     pub(super) fn commit(&mut self, shared: &Shared, commit: Commit) -> Result<Lsn, Error> {
         let lsn = self.next();
-        let shard = commit.entity.shard(shared.shards);
-        if commit.epoch != shared.state().window.epoch(shard) {
-            return Err(Error::Fenced { shard });
+        let owned_by = commit.entity.shard(shared.shards);
+        if commit.epoch != shared.state().window.epoch(owned_by) {
+            return Err(Error::Fenced { shard: owned_by });
         }
         let held = shared.held(&commit.entity)?;
         let actual = held.as_ref().map_or(0, |held| held.entity.version);
@@ -175,7 +175,7 @@ impl Group {
         let change = change::of_commit(lsn, &record, held.as_deref(), &before)?;
         let entity = record.entity.clone();
         let positions = record.judged.iter().map(|judged| judged.position).collect();
-        self.push(shared, &Record::Commit(record), change, Some((shard, entity.clone(), positions)))?;
+        self.push(shared, &Record::Commit(record), change, Some((owned_by, entity.clone(), positions)))?;
         self.entities.insert(entity);
         Ok(lsn)
     }

@@ -11,7 +11,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
     ("store", &["domain"]),
     ("engine", &["domain", "machine", "source", "store"]),
     ("code", &["domain"]),
-    ("telemetry", &[]),
+    ("telemetry", &["domain"]),
     ("config", &["domain", "machine", "source", "store", "engine", "code", "telemetry", "http"]),
     ("http", &["domain", "machine", "source", "engine", "code"]),
     ("cli", &["domain", "machine", "source", "store", "engine", "code", "telemetry", "config", "http"]),
