@@ -47,10 +47,14 @@ impl Gate {
         self.bar.news.notify_all();
     }
 
-    /// Blocks until a sync stands before the gate.
-    pub(crate) fn wait_for_sync(&self) {
-        let state = self.bar.state.lock().unwrap();
-        drop(self.bar.news.wait_while(state, |state| state.waiting == 0).unwrap());
+    /// Waits until a sync stands before the gate. What leads to it may have to run on the caller's thread meanwhile.
+    pub(crate) async fn wait_for_sync(&self) {
+        let bar = Arc::clone(&self.bar);
+        let wait = move || {
+            let state = bar.state.lock().unwrap();
+            drop(bar.news.wait_while(state, |state| state.waiting == 0).unwrap());
+        };
+        tokio::task::spawn_blocking(wait).await.unwrap();
     }
 }
 

@@ -19,7 +19,7 @@ async fn a_duplicate_is_answered_only_once_its_first_is_durable() {
     let first = tokio::spawn(async move { one.append(sent).await });
     // The first is written, and its sync waits.
     yield_now().await;
-    rig.bench().gate.wait_for_sync();
+    rig.bench().gate.wait_for_sync().await;
     let duplicate = tokio::spawn(async move { two.append(again).await });
     for _ in 0..100 {
         yield_now().await;
@@ -42,7 +42,7 @@ async fn duplicates_within_one_group_are_answered_with_it_and_fail_with_it() {
     let sent = queued("evt_0", &entity, "active");
     let blocker = tokio::spawn(async move { head.append(sent).await });
     yield_now().await;
-    rig.bench().gate.wait_for_sync();
+    rig.bench().gate.wait_for_sync().await;
     // These wait together and become one group.
     let racers: Vec<_> = (0..5).map(|_| (rig.shared(), queued("evt_1", &entity, "active"))).collect();
     let racers: Vec<_> = racers.into_iter().map(|(s, d)| tokio::spawn(async move { s.append(d).await })).collect();
@@ -160,7 +160,7 @@ async fn more_than_may_wait_is_busy_and_nothing_of_it_is_kept() {
         racers.push(tokio::spawn(async move { store.append(sent).await }));
         yield_now().await;
         if n == 0 {
-            rig.bench().gate.wait_for_sync();
+            rig.bench().gate.wait_for_sync().await;
         }
     }
     for _ in 0..20 {
@@ -194,7 +194,7 @@ async fn a_commit_in_flight_is_shown_to_nobody() {
     let store = rig.shared();
     let committing = tokio::spawn(async move { store.commit(commit).await });
     yield_now().await;
-    rig.bench().gate.wait_for_sync();
+    rig.bench().gate.wait_for_sync().await;
     assert_eq!(rig.load(&entity).await, None);
     assert_eq!(rig.pending(&entity, at(0)).await.len(), 1);
     assert_eq!(rig.store().entries(Some(&entity), None, 10).await.unwrap().items, []);
