@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::failure::Failure;
 use crate::code;
-use crate::config::{Config, Environment, Inputs, Problem, Sources};
+use crate::config::{Config, Environment, Inputs, Problem, Sources, machines};
 use crate::engine::clock::Clock;
 use crate::engine::upstream::Upstream;
 use crate::engine::{Engine, Parts};
@@ -43,7 +43,7 @@ pub struct Running {
 pub(super) fn parts(config: &Config, environment: &Environment) -> (Option<Sources>, Option<Registry>, Vec<Problem>) {
     let mut problems = Vec::new();
     let sources = config.sources(environment).map_err(|found| problems.extend(found)).ok();
-    let machines = Registry::load(config.paths.machines().as_deref());
+    let machines = machines::load(config.paths.machines().as_deref());
     let machines = machines.map_err(|found| problems.extend(found.into_iter().map(of_machine))).ok();
     problems.extend(machines.iter().flat_map(|machines| config.check_rules(machines)));
     (sources, machines, problems)

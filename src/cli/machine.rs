@@ -8,7 +8,7 @@ use super::Context;
 use super::args::ConfigArgs;
 use super::failure::Failure;
 use crate::code;
-use crate::config::{Config, Problem};
+use crate::config::{Config, Problem, machines};
 use crate::domain::MachineName;
 use crate::domain::suggest::did_you_mean;
 use crate::http::dto;
@@ -126,7 +126,7 @@ impl Place {
             Some(dir) => Some(dir.clone()),
             None => self.config.load(context, Vec::new())?.paths.machines(),
         };
-        Registry::load(dir.as_deref()).map_err(|problems| Failure::of_all(code::MACHINE_INVALID, lines(&problems)))
+        machines::load(dir.as_deref()).map_err(|problems| Failure::of_all(code::MACHINE_INVALID, lines(&problems)))
     }
 }
 
@@ -191,7 +191,7 @@ fn check(args: &CheckArgs, context: &Context) -> Result<(), Failure> {
 
 /// The machines of a folder with the shipped ones, against themselves and against the sources' rules.
 fn check_with_sources(dir: Option<&Path>, config: &Config) -> (usize, Vec<String>) {
-    match Registry::load(dir) {
+    match machines::load(dir) {
         Ok(machines) => {
             let problems: Vec<Problem> = config.check_rules(&machines);
             (machines.iter().count(), lines(&problems))

@@ -10,6 +10,7 @@
 mod environment;
 mod extract;
 mod layer;
+pub mod machines;
 mod rules;
 mod secret;
 mod section;

@@ -14,9 +14,10 @@ use crate::store::Status;
 /// Counters and gauges of one engine.
 pub struct Metrics {
     registry: Registry,
-    deliveries: Family<Door, Counter>,
+    events: Family<OfSource, Counter>,
+    refusals: Family<Refused, Counter>,
     decided: Family<Decided, Counter>,
-    fetches: Family<Door, Counter>,
+    fetches: Family<OfSource, Counter>,
     retries: Counter,
     panics: Counter,
     ack_seconds: Histogram,
@@ -30,9 +31,15 @@ pub struct Metrics {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
-struct Door {
+struct OfSource {
     source: String,
     outcome: &'static str,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
+struct Refused {
+    source: String,
+    code: &'static str,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
@@ -44,8 +51,10 @@ struct Decided {
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("tollgate");
-        let deliveries = Family::default();
-        registry.register("events", "Events at the door, by what was answered", deliveries.clone());
+        let events = Family::default();
+        registry.register("events", "Events that the door admitted, by what was answered", events.clone());
+        let refusals = Family::default();
+        registry.register("refusals", "Deliveries that the door refused, by code", refusals.clone());
         let decided = Family::default();
         registry.register("entries", "Entries decided, by outcome and rule", decided.clone());
         let fetches = Family::default();
@@ -70,7 +79,8 @@ impl Default for Metrics {
         let journal_bytes = gauge("journal_bytes", "Bytes of the journal on disk");
         Self {
             registry,
-            deliveries,
+            events,
+            refusals,
             decided,
             fetches,
             retries,
@@ -90,12 +100,12 @@ impl Default for Metrics {
 impl Metrics {
     /// Counts what the door answered for one event.
     pub fn admitted(&self, source: &SourceName, outcome: &'static str) {
-        self.deliveries.get_or_create(&Door { source: source.to_string(), outcome }).inc();
+        self.events.get_or_create(&OfSource { source: source.to_string(), outcome }).inc();
     }
 
     /// Counts a delivery that the door refused, by its code. The source's name is one that is configured.
     pub fn refused(&self, source: &SourceName, code: &'static str) {
-        self.admitted(source, code);
+        self.refusals.get_or_create(&Refused { source: source.to_string(), code }).inc();
     }
 
     /// Observes how long a verified delivery waited for its answer.
@@ -111,7 +121,7 @@ impl Metrics {
     }
 
     pub(super) fn fetched(&self, source: &SourceName, outcome: &'static str) {
-        self.fetches.get_or_create(&Door { source: source.to_string(), outcome }).inc();
+        self.fetches.get_or_create(&OfSource { source: source.to_string(), outcome }).inc();
     }
 
     pub(super) fn retried(&self, count: usize) {

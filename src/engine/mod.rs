@@ -7,12 +7,16 @@ mod actor;
 pub mod clock;
 pub mod decider;
 mod dispatcher;
+mod error;
 pub mod metrics;
 pub mod reconciler;
 mod run;
 pub mod settings;
 pub mod turn;
 pub mod upstream;
+mod waking;
+
+pub use error::Error;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,16 +34,14 @@ use crate::store::{self, Action, Command, Store};
 
 use clock::Clock;
 use decider::Ladder;
-use dispatcher::{Arrived, Dispatcher};
+use dispatcher::Dispatcher;
 use metrics::Metrics;
 use reconciler::Reconciler;
 use run::{Running, guarded};
 use settings::Settings;
 use turn::Core;
 use upstream::Upstream;
-
-/// How many due entities are woken in one go.
-const DUE_MAX: usize = 10_000;
+use waking::wake_due;
 
 /// How often a drain looks whether the turns under way have ended.
 const DRAIN_POLL: Duration = Duration::from_millis(10);
@@ -83,33 +85,6 @@ pub struct Status {
     pub breakers: BTreeMap<SourceName, bool>,
     /// Why the engine stopped, if it did by itself.
     pub failure: Option<String>,
-}
-
-/// What the engine answers when it cannot do what is asked.
-#[derive(Debug, Clone, thiserror::Error)]
-pub enum Error {
-    /// The store could not.
-    #[error(transparent)]
-    Store(#[from] store::Error),
-    /// The dead letter cannot be judged by any entity.
-    #[error("the dead letter at {position} cannot be replayed: {detail}")]
-    NotReplayable {
-        /// The dead letter.
-        position: Position,
-        /// Why, and what to do.
-        detail: String,
-    },
-}
-
-impl Error {
-    /// The stable code, which the error reference explains.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
-        match self {
-            Self::Store(error) => error.code(),
-            Self::NotReplayable { .. } => "dead_letter_not_replayable",
-        }
-    }
 }
 
 impl Engine {
@@ -387,35 +362,4 @@ async fn record_machines(core: &Core, machines: &Registry) -> Result<(), Error> 
         core.store.command(Command { by: Arc::from("tollgate"), at: core.clock.now(), action }).await?;
     }
     Ok(())
-}
-
-/// Wakes the entities whose retry or check is due, until the engine stops.
-async fn wake_due(running: Arc<Running>, dispatchers: Vec<Addr<Dispatcher>>) {
-    let shards = running.core.store.shards();
-    while !running.is_stopping() {
-        match running.core.store.due(running.core.clock.now(), DUE_MAX).await {
-            Ok(due) => {
-                for (shard, keys) in by_shard(due.entities, shards) {
-                    if let Some(dispatcher) = dispatchers.get(usize::from(shard.0))
-                        && dispatcher.send(Arrived(keys)).await.is_err()
-                    {
-                        return running.fail(&format!("the dispatcher of shard {} is gone", shard.0));
-                    }
-                }
-            }
-            Err(error) => return running.fail(&error.to_string()),
-        }
-        tokio::select! {
-            () = tokio::time::sleep(running.core.settings.tick) => {}
-            () = running.stopped() => return,
-        }
-    }
-}
-
-fn by_shard(keys: Vec<EntityKey>, shards: u16) -> BTreeMap<Shard, Vec<EntityKey>> {
-    let mut out: BTreeMap<Shard, Vec<EntityKey>> = BTreeMap::new();
-    for key in keys {
-        out.entry(key.shard(shards)).or_default().push(key);
-    }
-    out
 }

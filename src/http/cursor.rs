@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 use super::problem::Problem;
+use super::query::Query;
 use crate::code;
 use crate::domain::query::EntityCursor;
 use crate::domain::{Lsn, Position};
@@ -81,6 +82,11 @@ impl Cursors {
     /// The cursor of the list of entities. None if the key can't be written, which no key of ours is.
     pub(crate) fn write_entity(self, cursor: &EntityCursor) -> Option<String> {
         postcard::to_allocvec(cursor).ok().map(|bytes| self.write(List::Entities, &bytes))
+    }
+
+    /// Where a list by position goes on, if the query says so.
+    pub(crate) fn after(self, list: List, query: &Query) -> Result<Option<Position>, Problem> {
+        query.text("after").map(|text| self.read_position(list, text)).transpose()
     }
 
     /// Reads a cursor of a list by position.

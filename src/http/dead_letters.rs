@@ -29,7 +29,7 @@ pub(crate) async fn list(
 ) -> Result<web::Json<Page<dto::DeadLetter>>, Problem> {
     let query = Query::of(&request, &["after", "limit"])?;
     let cursors = Cursors::of(&shared.engine);
-    let after = query.text("after").map(|text| cursors.read_position(List::DeadLetters, text)).transpose()?;
+    let after = cursors.after(List::DeadLetters, &query)?;
     let page = shared.engine.dead_letters(after, query.limit()?).await?;
     let next = page.next.map(|position| cursors.write_position(List::DeadLetters, position));
     Ok(web::Json(Page { items: page.items.iter().map(dto::DeadLetter::from).collect(), next }))

@@ -8,7 +8,7 @@ use super::entities::{self, EntityPath};
 use super::problem::Problem;
 use super::query::{LIMIT_MAX, Query};
 use super::shared::Shared;
-use crate::domain::{Outcome, Position, Recorded, Rule};
+use crate::domain::{Outcome, Recorded, Rule};
 
 /// How many reads one filtered answer may take; then it is cut short, and `next` goes on from there.
 const READS_MAX: usize = 10;
@@ -47,7 +47,7 @@ pub(crate) async fn list(
     let limit = query.limit()?;
     let cursors = Cursors::of(&shared.engine);
     let next = |position| cursors.write_position(List::Entries, position);
-    let mut after = after(&query, cursors)?;
+    let mut after = cursors.after(List::Entries, &query)?;
     let mut items = Vec::new();
     for _ in 0..READS_MAX {
         // A filtered read takes as much as there may be, since little of it may fit.
@@ -95,15 +95,11 @@ pub(crate) async fn of_entity(
 ) -> Result<web::Json<Page<dto::Entry>>, Problem> {
     let query = Query::of(&request, &["partition", "after", "limit"])?;
     let cursors = Cursors::of(&shared.engine);
-    let (limit, after) = (query.limit()?, after(&query, cursors)?);
+    let (limit, after) = (query.limit()?, cursors.after(List::Entries, &query)?);
     let entity = entities::find(&shared, &path, query.partition()?).await?;
     let page = shared.engine.entries(Some(&entity.key), after, limit).await?;
     let next = page.next.map(|position| cursors.write_position(List::Entries, position));
     Ok(web::Json(Page { items: page.items.iter().map(dto::Entry::from).collect(), next }))
-}
-
-fn after(query: &Query, cursors: Cursors) -> Result<Option<Position>, Problem> {
-    query.text("after").map(|text| cursors.read_position(List::Entries, text)).transpose()
 }
 
 /// Which entries are meant.

@@ -33,7 +33,7 @@ pub(crate) async fn list(
 ) -> Result<web::Json<Page<dto::Entry>>, Problem> {
     let query = Query::of(&request, &["after", "limit", "wait"])?;
     let cursors = Cursors::of(&shared.engine);
-    let after = query.text("after").map(|text| cursors.read_position(List::Transitions, text)).transpose()?;
+    let after = cursors.after(List::Transitions, &query)?;
     let (limit, wait) = (query.limit()?, query.wait()?);
     let page = tokio::select! {
         page = shared.engine.feed(after, limit, wait) => page?,

@@ -15,7 +15,7 @@ pub mod spec;
 pub use decide::{Context, Schedule, decide};
 pub use graph::{Machine, OnDivergence, OnGap, Place, Policies, StateSpec, TransitionSpec};
 pub use postpone::{hold_back, postpone};
-pub use registry::Registry;
+pub use registry::{MachineFile, Registry};
 pub use settle::{Asked, Reading, settle};
 pub use spec::Problem;
 

@@ -242,5 +242,32 @@ fn is_there(place: &str) -> bool {
     }
     let (file, function) = place.split_once(": ").unwrap_or_else(|| panic!("`{place}` is neither a story nor a test"));
     let text = std::fs::read_to_string(PathBuf::from(root).join(file)).unwrap_or_default();
-    text.contains(&format!("fn {function}("))
+    is_test(&text, function)
+}
+
+/// Whether a function of this name stands in the text, and runs: marked as a test, or named by the store's contract.
+fn is_test(text: &str, function: &str) -> bool {
+    let lines: Vec<&str> = text.lines().map(str::trim_start).collect();
+    let is_it = |line: &str| {
+        let named = line.strip_prefix("async ").unwrap_or(line).strip_prefix("fn ");
+        named.and_then(|rest| rest.strip_prefix(function)).is_some_and(|rest| rest.starts_with('('))
+    };
+    let is_mark = |line: &&str| ["#[test]", "#[tokio::test]", "#[actix_web::test]"].contains(line);
+    let contract = text.split_once("contract!").and_then(|(_, rest)| rest.split(['}', ')']).next()).unwrap_or_default();
+    let in_contract = contract.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|name| name == function);
+    lines.iter().enumerate().filter(|(_, line)| is_it(line)).any(|(at, _)| {
+        in_contract || lines[..at].iter().rev().take_while(|line| line.starts_with("#[")).any(|line| is_mark(line))
+    })
+}
+
+#[test]
+fn only_what_is_marked_is_a_test() {
+    let check = |text: &str, expected: bool| assert_eq!(is_test(text, "it_works"), expected, "{text}");
+    check("#[test]\nfn it_works() {", true);
+    check("    #[tokio::test]\n    #[cfg(unix)]\n    async fn it_works() {", true);
+    check("fn it_works() {", false);
+    check("#[test]\nfn other() {}\nfn it_works() {", false);
+    check("#[test]\nfn it_works_too() {", false);
+    check("contract! {\n    other,\n    it_works,\n}\nasync fn it_works(rig: &mut Rig) {", true);
+    check("contract! {\n    other\n}\nasync fn it_works(rig: &mut Rig) {", false);
 }

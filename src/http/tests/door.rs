@@ -99,7 +99,7 @@ async fn refusals_are_counted_by_source_and_code() {
     refused(&world, |request| request.set_payload("{}")).await;
     let metrics = world.get("/metrics").await;
     assert!(
-        metrics.text.contains("tollgate_events_total{source=\"standard\",outcome=\"signature_mismatch\"} 1"),
+        metrics.text.contains("tollgate_refusals_total{source=\"standard\",code=\"signature_mismatch\"} 1"),
         "{}",
         metrics.text
     );

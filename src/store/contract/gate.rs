@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex};
-use std::time::Duration;
 
 use crate::store::disk::sim::SimDisk;
 use crate::store::disk::{Disk, File, Lock, Space};
@@ -48,11 +47,14 @@ impl Gate {
         self.bar.news.notify_all();
     }
 
-    /// Waits until a sync stands before the gate. The thread goes on meanwhile: the task that syncs may not have begun.
+    /// Waits until a sync stands before the gate. What leads to it may have to run on the caller's thread meanwhile.
     pub(crate) async fn wait_for_sync(&self) {
-        while self.bar.state.lock().unwrap().waiting == 0 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        let bar = Arc::clone(&self.bar);
+        let wait = move || {
+            let state = bar.state.lock().unwrap();
+            drop(bar.news.wait_while(state, |state| state.waiting == 0).unwrap());
+        };
+        tokio::task::spawn_blocking(wait).await.unwrap();
     }
 }
 

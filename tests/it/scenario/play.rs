@@ -13,7 +13,7 @@ use tollgate::engine::reconciler::Reconciler;
 use tollgate::engine::settings::Settings;
 use tollgate::engine::turn::{Core, Next};
 use tollgate::engine::upstream::Upstream;
-use tollgate::machine::{Registry, Schedule};
+use tollgate::machine::{self, Registry, Schedule};
 use tollgate::source::{SHIPPED, Secrets, SigningSecret, Source, spec::SourceSpec};
 use tollgate::store::memory::MemoryStore;
 use tollgate::store::{Action, Command, Epoch, Store};
@@ -177,12 +177,10 @@ impl<'a> Stage<'a> {
     }
 
     fn load(&mut self, file: &MachineFile) {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join(format!("{}.toml", file.name));
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, &file.text).unwrap();
-        let machines = Registry::load(Some(dir.path())).unwrap_or_else(|problems| panic!("{problems:?}"));
-        self.text.loaded(machines.get(&MachineName::new(&file.name)).unwrap());
+        let name = MachineName::new(&file.name);
+        let read = machine::MachineFile { shown: file.name.clone(), name: name.clone(), text: file.text.clone() };
+        let machines = Registry::load([read]).unwrap_or_else(|problems| panic!("{problems:?}"));
+        self.text.loaded(machines.get(&name).unwrap());
         self.core.decider = Arc::new(Ladder(machines));
     }
 
