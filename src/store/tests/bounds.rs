@@ -2,9 +2,9 @@
 
 use futures_util::future::join_all;
 
+use crate::store::Options;
 use crate::store::contract::Rig;
 use crate::store::contract::facts::{entry, queued, sub};
-use crate::store::Options;
 
 /// A feed read of a long stretch without a move looks so far, and then answers where to go on.
 #[tokio::test]
