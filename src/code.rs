@@ -3,11 +3,7 @@
 //! A code is a promise: once released it keeps its meaning, and a row is only ever added. Each row says what to
 //! do, since an error that only says "no" costs somebody an evening. `docs/errors.md` is made from this table.
 
-mod suggest;
-
 use std::fmt::Write as _;
-
-pub use suggest::{hint, nearest};
 
 /// One row of the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,7 +65,7 @@ codes! {
         "Send it faster, or raise `server.body_timeout`.";
     BODY_BROKEN = "body_broken", Http(400), "the body broke off",
         "Send the request again.";
-    BUSY = "busy", Http(503), "too much waits to be written",
+    BUSY = "busy", Http(503), "too much comes in at once",
         "Try again after the time in `Retry-After`; nothing was kept.";
     DISK_FULL = "disk_full", Http(503), "the disk is full",
         "Free some space on the disk of the data directory; senders try again by themselves.";
@@ -101,8 +97,8 @@ codes! {
         "Use a name that `/v1/machines` lists.";
     DEAD_LETTER_NOT_FOUND = "dead_letter_not_found", Http(404), "no dead letter stands there",
         "List the dead letters; this one may have been replayed or discarded.";
-    DEAD_LETTER_NOT_REPLAYABLE = "dead_letter_not_replayable", Http(409), "the dead letter names no tracked entity",
-        "Mend the source's mapping so that it finds the entity, then replay; or discard it.";
+    DEAD_LETTER_NOT_REPLAYABLE = "dead_letter_not_replayable", Http(409), "the dead letter can't be judged by any entity",
+        "Mend what the detail says, restart, then replay; or discard it.";
     INTERNAL = "internal", Http(500), "something went wrong on our side",
         "Search the server's log for the `instance` of this answer.";
 
@@ -137,6 +133,8 @@ codes! {
         "The lines marked `WRONG` say how it ended; report them as a bug.";
     SECRET_INVALID = "secret_invalid", Exit(2), "a secret can't be used",
         "Copy it again from the provider, without spaces or quotes around it.";
+    SECRETS_FILE_INVALID = "secrets_file_invalid", Exit(2), "the file of secrets can't be used",
+        "Let the server read the file, and write one secret a line; or take `secrets_file` out of the source.";
     SECRET_MISSING = "secret_missing", Exit(2), "the source has no signing secret",
         "Set the variable that the detail names to the secret that the provider shows.";
     MACHINE_INVALID = "machine_invalid", Exit(2), "a machine file can't be used",

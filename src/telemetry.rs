@@ -3,7 +3,16 @@
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use tracing_subscriber::filter::{EnvFilter, ParseError};
+use tracing_subscriber::filter::EnvFilter;
+
+use crate::domain::suggest::{did_you_mean, nearest};
+
+/// The words for how much is logged.
+const WORDS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+
+/// What holds unless the level names the same target: a stranger's garbled request is no error of this server, and
+/// what the HTTP library says of it is answered to the stranger too.
+const QUIET: &str = "actix_http=off";
 
 /// How logs are written.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -32,17 +41,17 @@ pub enum Format {
 
 /// What is wrong with a level.
 #[derive(Debug, thiserror::Error)]
-#[error("`{text}` is no log level: {source}; use `error`, `warn`, `info`, `debug`, `trace`, or `info,tollgate=debug`")]
+#[error(
+    "`{text}` is no log level: {why}; use `error`, `warn`, `info`, `debug`, `trace`, `off`, or `info,tollgate=debug`"
+)]
 pub struct LevelError {
     text: String,
-    source: ParseError,
+    why: String,
 }
 
 /// Starts logging. A second call changes nothing: the first has the process.
 pub fn init(settings: &Settings, color: bool) {
-    // The level was checked when it was read.
-    let filter = EnvFilter::builder().parse_lossy(&settings.level.0);
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt().with_env_filter(settings.level.filter()).with_writer(std::io::stderr);
     let started = match settings.format {
         Format::Text => lines.with_ansi(color).try_init(),
         Format::Json => lines.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init(),
@@ -57,11 +66,32 @@ impl FromStr for Level {
 
     fn from_str(text: &str) -> Result<Self, LevelError> {
         let text = text.trim();
-        match EnvFilter::builder().parse(text) {
-            Ok(_) => Ok(Self(text.to_owned())),
-            Err(source) => Err(LevelError { text: text.to_owned(), source }),
-        }
+        let wrong = |why: String| LevelError { text: text.to_owned(), why };
+        text.split(',').try_for_each(directive).map_err(wrong)?;
+        EnvFilter::builder().parse(text).map_err(|error| wrong(error.to_string()))?;
+        Ok(Self(text.to_owned()))
     }
+}
+
+impl Level {
+    fn filter(&self) -> EnvFilter {
+        // The level was checked when it was read. Of two directives for one target the later counts.
+        EnvFilter::builder().parse_lossy(format!("{QUIET},{}", self.0))
+    }
+}
+
+/// Checks what the filter would take without a word: a bare word that is no level would be the name of a target.
+fn directive(text: &str) -> Result<(), String> {
+    let word = text.rsplit_once('=').map_or(text, |(_, word)| word).trim();
+    let known = |known: &&str| known.eq_ignore_ascii_case(word);
+    if word.is_empty() {
+        return Err("a level is missing".to_owned());
+    }
+    // A span with its fields may have any form.
+    if text.contains('[') || WORDS.iter().any(known) {
+        return Ok(());
+    }
+    Err(format!("`{word}` is unknown{}", did_you_mean(nearest(word, WORDS))))
 }
 
 impl TryFrom<String> for Level {
@@ -88,6 +118,24 @@ mod tests {
         check("info", true);
         check(" debug ", true);
         check("warn,tollgate::engine=trace", true);
-        check("info,tollgate=loud", false);
+        check("ERROR", true);
+        check("off", true);
+        check("info,[request{id=1}]=debug", true);
+        for wrong in ["info,tollgate=loud", "loud", "", " ", "info,", "tollgate", "tollgate="] {
+            check(wrong, false);
+        }
+        let error = "info,tollgate=debgu".parse::<Level>().unwrap_err().to_string();
+        assert!(error.contains("`debgu` is unknown (did you mean `debug`?)"), "{error}");
+    }
+
+    #[test]
+    fn what_strangers_send_is_no_error_of_ours_unless_it_is_asked_for() {
+        let check = |level: &str, quiet: bool| {
+            let filter = level.parse::<Level>().unwrap().filter().to_string();
+            assert_eq!(filter.contains("actix_http=off"), quiet, "{filter}");
+        };
+        check("info", true);
+        check("debug,tollgate=trace", true);
+        check("info,actix_http=debug", false);
     }
 }

@@ -47,6 +47,8 @@ struct Checked<'a> {
     /// The merged configuration; null if its layers don't fit together.
     config: Option<&'a Value>,
     problems: Vec<Wrong<'a>>,
+    /// What is no error but hardly meant.
+    warnings: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -69,12 +71,16 @@ pub(super) fn run(command: &Command, context: &Context) -> Result<(), Failure> {
         }
         Err(problems) => (None, problems),
     };
+    let warnings = context.environment.slips();
     if context.out.is_json() {
         let config = config.as_ref().map(crate::config::Shown::json);
         let wrong = problems.iter().map(Wrong::from).collect();
-        context.out.document(&Checked { ok: problems.is_empty(), config, problems: wrong })?;
+        context.out.document(&Checked { ok: problems.is_empty(), config, problems: wrong, warnings })?;
         let exit = Failure::from(problems.clone()).exit();
         return if problems.is_empty() { Ok(()) } else { Err(Failure::told(exit)) };
+    }
+    for warning in &warnings {
+        context.out.note(&format!("warning: {warning}"));
     }
     if let Some(shown) = &config {
         context.out.line(shown.toml().trim_end())?;

@@ -6,6 +6,7 @@ use super::client::{KeyedArgs, block_on};
 use super::entity;
 use super::failure::Failure;
 use super::instant;
+use super::out::printable;
 use crate::domain::Position;
 use crate::http::dto::{DeadLetter, DeadLetterShown, Done, KeptDelivery, Page};
 
@@ -144,7 +145,7 @@ fn show(args: &ShowArgs, context: &Context) -> Result<(), Failure> {
     context.out.line("\ntries")?;
     for attempt in &dead_letter.attempts {
         let at = instant::with_local(&attempt.at);
-        context.out.line(&format!("{at}  {}\n  {}", attempt.reason.code, attempt.reason.detail))?;
+        context.out.line(&format!("{at}  {}\n  {}", attempt.reason.code, printable(&attempt.reason.detail)))?;
     }
     match delivery {
         None => context.out.line("\nits delivery is no longer kept"),
@@ -171,25 +172,40 @@ fn facts(letter: &DeadLetter) -> Vec<(&'static str, String)> {
 
 fn show_delivery(delivery: &KeptDelivery, context: &Context) -> Result<(), Failure> {
     context.out.line(&format!("\ndelivery, signed with secret {}", delivery.secret))?;
-    delivery.headers.iter().try_for_each(|(name, value)| context.out.line(&format!("{name}: {value}")))?;
+    let header = |(name, value): (&String, &String)| context.out.line(&printable(&format!("{name}: {value}")));
+    delivery.headers.iter().try_for_each(header)?;
     match (&delivery.body, &delivery.body_base64) {
-        (Some(text), _) => context.out.line(&format!("\n{text}")),
+        (Some(text), _) => {
+            context.out.line("")?;
+            text.split('\n').try_for_each(|line| context.out.line(&printable(line)))
+        }
         (None, Some(base64)) => context.out.line(&format!("\nnot text, in base64:\n{base64}")),
         (None, None) => Ok(()),
     }
 }
 
-/// Commands one dead letter after the other; what was done before one that can't be is told too.
+/// Commands one dead letter after the other. One that can't be is told, and is no hindrance to those behind it.
 fn command_all(command: &'static str, args: &CommandArgs, context: &Context) -> Result<(), Failure> {
     let client = args.server.connect(context)?;
     let mut all = Vec::new();
-    let outcome = block_on(async {
+    let mut failures = Vec::new();
+    block_on(async {
         for position in &args.positions {
             let position = position.to_string();
-            all.push(client.post::<Done>(&["v1", "dead-letters", &position, command]).await?.value);
+            match client.post::<Done>(&["v1", "dead-letters", &position, command]).await {
+                Ok(done) => all.push(done.value),
+                Err(failure) => {
+                    // What is not about this dead letter would go wrong with the next one too.
+                    let goes_on = matches!(failure.status(), Some(404 | 409));
+                    failures.push(failure);
+                    if !goes_on {
+                        break;
+                    }
+                }
+            }
         }
         Ok(())
-    });
+    })?;
     if context.out.is_json() {
         context.out.document(&all)?;
     } else {
@@ -198,5 +214,9 @@ fn command_all(command: &'static str, args: &CommandArgs, context: &Context) -> 
             context.out.line(&format!("{} {what} {}", done.dead_letter, done.position))?;
         }
     }
-    outcome
+    let Some(last) = failures.pop() else { return Ok(()) };
+    for failure in &failures {
+        context.out.failure(failure);
+    }
+    Err(last)
 }

@@ -5,6 +5,7 @@ use super::args::PageArgs;
 use super::client::{KeyedArgs, block_on};
 use super::failure::Failure;
 use super::instant;
+use super::out::printable;
 use crate::http::dto::{Check, Entity, OrderKey, Page};
 
 const EXAMPLES: &str = "\
@@ -160,7 +161,7 @@ fn states(entity: &Entity) -> String {
 /// An entity in one word; its partition behind it unless it is the usual one.
 pub(super) fn name(source: &str, kind: &str, id: &str, partition: &str) -> String {
     let partition = if partition == "live" { String::new() } else { format!(" ({partition})") };
-    format!("{source}/{kind}/{id}{partition}")
+    printable(&format!("{source}/{kind}/{id}{partition}")).into_owned()
 }
 
 fn show(args: &ShowArgs, context: &Context) -> Result<(), Failure> {

@@ -93,6 +93,11 @@ impl Failure {
         Self::new(code::FILE_FAILED, format!("{action} `{}`: {error}", path.display()))
     }
 
+    /// The HTTP status, if a server answered.
+    pub(super) fn status(&self) -> Option<u16> {
+        self.document.as_deref()?.status
+    }
+
     /// The exit code.
     #[must_use]
     pub const fn exit(&self) -> u8 {

@@ -6,9 +6,13 @@ use chrono::{DateTime, FixedOffset, Local, SecondsFormat, TimeZone};
 
 use crate::domain::Timestamp;
 
+/// The last second of the year 9999.
+const SECS_MAX: i64 = 253_402_300_799;
+
 /// Reads RFC 3339 text, or whole seconds since 1970.
 pub(super) fn parse(text: &str) -> Result<Timestamp, String> {
-    let seconds = || text.parse().ok().map(Timestamp::from_secs);
+    // What is beyond could not be written as RFC 3339; it is milliseconds, most likely.
+    let seconds = || text.parse().ok().filter(|secs| (0..=SECS_MAX).contains(secs)).map(Timestamp::from_secs);
     Timestamp::parse_rfc3339(text).or_else(seconds).ok_or_else(|| {
         "expected a time such as `2026-11-30T01:48:50Z`, or seconds since 1970 such as `1796003330`".to_owned()
     })
@@ -54,7 +58,16 @@ mod tests {
         check("2026-11-30T02:48:50+01:00", Some(1_796_003_330));
         check("1796003330", Some(1_796_003_330));
         check("0", Some(0));
-        for wrong in ["", "yesterday", "2026-11-30", "2026-11-30T01:48:50", "1796003330.5", "99999999999999999999"] {
+        for wrong in [
+            "",
+            "yesterday",
+            "2026-11-30",
+            "2026-11-30T01:48:50",
+            "1796003330.5",
+            "99999999999999999999",
+            "99999999999999",
+            "-1",
+        ] {
             check(wrong, None);
         }
     }

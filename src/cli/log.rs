@@ -106,22 +106,40 @@ async fn list(args: &ListArgs, client: &Client) -> Result<(Page<Entry>, Option<S
         return moves(args, client).await.map(|page| (page, None));
     }
     let Some(EntityPath { source, kind, id }) = &args.entity else {
-        let mut query = args.page.query();
         let filters =
             [("source", &args.source), ("kind", &args.kind), ("outcome", &args.outcome), ("rule", &args.rule)];
-        query.extend(filters.into_iter().filter_map(|(name, value)| Some((name, value.clone()?))));
-        let answer = client.get::<Page<Entry>>(&["v1", "entries"], &query).await?;
-        return Ok((answer.value, Some(answer.text)));
+        let filters = filters.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+        return entries(args, client, &["v1", "entries"], filters.collect()).await;
     };
-    let mut query = args.page.query();
-    query.extend(args.partition.iter().map(|partition| ("partition", partition.clone())));
-    let answer = client.get::<Page<Entry>>(&["v1", "entities", source, kind, id, "entries"], &query).await?;
-    if args.outcome.is_none() && args.rule.is_none() {
-        return Ok((answer.value, Some(answer.text)));
+    let partition = args.partition.iter().map(|partition| ("partition", partition.clone()));
+    entries(args, client, &["v1", "entities", source, kind, id, "entries"], partition.collect()).await
+}
+
+/// Entries that fit, until there are enough of them or no more: a server cuts a long search short.
+async fn entries(
+    args: &ListArgs,
+    client: &Client,
+    path: &[&str],
+    filters: Vec<(&'static str, String)>,
+) -> Result<(Page<Entry>, Option<String>), Failure> {
+    let (limit, mut after) = (usize::from(args.page.limit), args.page.after.clone());
+    let mut items: Vec<Entry> = Vec::new();
+    loop {
+        // Never more than there is room for, so that the cursor skips nothing.
+        let mut query = vec![("limit", (limit - items.len()).to_string())];
+        query.extend(after.iter().map(|after| ("after", after.clone())));
+        query.extend(filters.iter().cloned());
+        let answer = client.get::<Page<Entry>>(path, &query).await?;
+        let (page, found) = (answer.value, items.len());
+        let whole = page.items.len();
+        items.extend(page.items.into_iter().filter(|entry| args.fits(entry)));
+        if items.len() >= limit || page.next.is_none() || page.next == after {
+            // A first page of which nothing was left out is what was asked for, as it is.
+            let as_it_is = found == 0 && after == args.page.after && items.len() == whole;
+            return Ok((Page { items, next: page.next }, as_it_is.then_some(answer.text)));
+        }
+        after = page.next;
     }
-    let mut page = answer.value;
-    page.items.retain(|entry| args.fits(entry));
-    Ok((page, None))
 }
 
 /// Moves that fit, until there are enough of them or no more.
@@ -238,7 +256,10 @@ fn cause(entry: &Entry) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+    use crate::config::Environment;
 
     fn entry(json: &str) -> Entry {
         let whole = format!(
@@ -248,6 +269,47 @@ mod tests {
                 {json}}}"#
         );
         serde_json::from_str(&whole).unwrap()
+    }
+
+    /// Answers requests with these bodies, one a connection, and gives what was asked for.
+    fn answering(bodies: Vec<String>) -> (String, std::thread::JoinHandle<Vec<String>>) {
+        use std::io::{BufRead as _, BufReader, Write as _};
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let answer = move |body: String| {
+            let (mut stream, _) = listener.accept().unwrap();
+            let head: Vec<_> =
+                BufReader::new(&stream).lines().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
+            let size = body.len();
+            let answer = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {size}\r\n\r\n{body}");
+            stream.write_all(answer.as_bytes()).unwrap();
+            head[0].clone()
+        };
+        (address, std::thread::spawn(move || bodies.into_iter().map(answer).collect()))
+    }
+
+    #[test]
+    fn a_search_goes_on_over_empty_pages_until_there_is_enough_or_no_more() {
+        let found = serde_json::to_string(&entry(r#""outcome":"refused","rule":"terminal""#)).unwrap();
+        let check = |arguments: &[&str], pages: &[(&str, &str)], asked: &[&str], next: Option<&str>| {
+            let pages = pages.iter().map(|(items, next)| format!(r#"{{"items":[{items}],"next":{next}}}"#)).collect();
+            let (address, server) = answering(pages);
+            let start = ["tollgate", "log", "list", "--outcome", "refused", "--server", &address];
+            let cli = crate::cli::Cli::try_parse_from(start.iter().chain(arguments)).unwrap();
+            let crate::cli::Command::Log(Command::List(args)) = cli.command else { panic!("another command") };
+            let environment = Environment::of([("TOLLGATE_KEY", "tg_x")]);
+            let context = Context { out: crate::cli::out::Out::of_process(false, &environment), environment };
+            let client = args.server.connect(&context).unwrap();
+            let (page, _) = block_on(list(&args, &client)).unwrap();
+            assert_eq!((page.items.len(), page.next.as_deref()), (1, next));
+            let requests: Vec<_> = asked.iter().map(|query| format!("GET /v1/{query} HTTP/1.1")).collect();
+            assert_eq!(server.join().unwrap(), requests);
+        };
+        let first = "entries?limit=1&outcome=refused";
+        let second = "entries?limit=1&after=c1&outcome=refused";
+        check(&["--limit", "1"], &[("", "\"c1\""), (&found, "\"c2\"")], &[first, second], Some("c2"));
+        let (first, second) = (first.replace("=1", "=100"), second.replace("=1", "=100"));
+        check(&[], &[(&found, "\"c1\""), ("", "null")], &[&first, &second.replace("100", "99")], None);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use super::failure::Failure;
 use crate::code;
 use crate::config::{Config, Problem};
 use crate::domain::MachineName;
+use crate::domain::suggest::did_you_mean;
 use crate::http::dto;
 use crate::machine::{Registry, diagram, spec};
 
@@ -153,7 +154,7 @@ fn list(args: &ListArgs, context: &Context) -> Result<(), Failure> {
 fn graph(args: &GraphArgs, context: &Context) -> Result<(), Failure> {
     let machines = args.place.load(context)?;
     let Some(machine) = machines.get(&MachineName::new(&args.name)) else {
-        let hint = code::hint(machines.nearest(&args.name).map(MachineName::as_str));
+        let hint = did_you_mean(machines.nearest(&args.name).map(MachineName::as_str));
         let detail = format!("no machine is named `{}`{hint}", args.name);
         return Err(Failure::new(code::MACHINE_NOT_FOUND, detail).with_fix("See `tollgate machine list`."));
     };
@@ -207,8 +208,9 @@ fn check_files(files: &[PathBuf]) -> Result<(usize, Vec<String>), Failure> {
             let detail = format!("`{}` is a folder: name one folder, or only files", file.display());
             return Err(Failure::new(code::USAGE, detail));
         }
-        let text = std::fs::read_to_string(file).map_err(|error| Failure::of_file("reading", file, &error))?;
         let shown = file.display().to_string();
+        let unread = |error| Failure::new(code::MACHINE_INVALID, format!("`{shown}` can't be read: {error}"));
+        let text = std::fs::read_to_string(file).map_err(unread)?;
         if let Err(found) = spec::parse(&shown, &text, &expected_name(file, &text)) {
             problems.extend(lines(&found));
         }

@@ -29,6 +29,7 @@ mod store;
 mod args;
 mod client;
 mod failure;
+mod files;
 mod instant;
 mod out;
 mod signer;
@@ -37,6 +38,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+use crate::code;
 use crate::config::Environment;
 use out::Out;
 
@@ -125,6 +127,10 @@ pub fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let code = u8::try_from(error.exit_code()).unwrap_or(2);
+            if code != 0 && std::env::args_os().any(|argument| argument == "--json") {
+                Out::of_process(true, &environment).failure(&usage(&error));
+                return ExitCode::from(code);
+            }
             // Whoever asked can't be told if the terminal is gone.
             let _ = error.print();
             return ExitCode::from(code);
@@ -139,6 +145,18 @@ pub fn main() -> ExitCode {
             ExitCode::from(failure.exit())
         }
     }
+}
+
+/// What is wrong with a command line, for programs: what clap says of it, without the usage that it shows people.
+fn usage(error: &clap::Error) -> Failure {
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Failure::new(code::USAGE, "a command is missing");
+    }
+    let text = error.to_string();
+    let told = text.split("\nUsage:").next().unwrap_or(&text).trim_end();
+    let told = told.split("\nFor more information").next().unwrap_or(told);
+    let lines = told.trim_start_matches("error:").lines().map(str::trim).filter(|line| !line.is_empty());
+    Failure::of_all(code::USAGE, lines.map(ToOwned::to_owned).collect())
 }
 
 fn run(command: Command, context: &Context) -> Result<(), Failure> {

@@ -1,7 +1,12 @@
 //! Writing: what was asked for to the standard output, everything else to the standard error stream.
 //!
 //! Colours are always written, and taken out again by anstream unless it is a terminal and `NO_COLOR` is not set.
+//!
+//! Much of what is told was made up by whoever sent a webhook. Nothing that a terminal would obey, or that would turn
+//! the order of what is read, gets out: it is written as `\u001b`, the form that JSON has for it too.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
 
 use anstream::{AutoStream, ColorChoice};
@@ -17,6 +22,10 @@ const WIDTH_USUAL: u16 = 80;
 
 /// A terminal that is narrower says nothing of how wide a table may be.
 const WIDTH_MIN: u16 = 40;
+
+/// The colours that our own text has.
+const COLORS: [&str; 8] =
+    ["\u{1b}[0m", "\u{1b}[1m", "\u{1b}[2m", "\u{1b}[22m", "\u{1b}[31m", "\u{1b}[32m", "\u{1b}[33m", "\u{1b}[39m"];
 
 /// How a command writes.
 #[derive(Debug)]
@@ -42,9 +51,9 @@ impl Out {
         self.json
     }
 
-    /// Writes a line.
+    /// Writes a line, or several.
     pub(super) fn line(&self, text: &str) -> Result<(), Failure> {
-        Ok(writeln!(AutoStream::new(io::stdout().lock(), self.color), "{text}")?)
+        Ok(writeln!(AutoStream::new(io::stdout().lock(), self.color), "{}", tame(text))?)
     }
 
     /// Writes a JSON document as one line.
@@ -75,7 +84,7 @@ impl Out {
     pub(super) fn prose(&self, indent: usize, text: &str) -> Result<(), Failure> {
         let indent_text = " ".repeat(indent);
         let width = self.width.map(|width| usize::from(width).saturating_sub(indent));
-        wrap(width, text).iter().try_for_each(|line| self.line(&format!("{indent_text}{line}")))
+        wrap(width, &printable(text)).iter().try_for_each(|line| self.line(&format!("{indent_text}{line}")))
     }
 
     /// Writes names with their values.
@@ -93,7 +102,7 @@ impl Out {
 
     /// Tells the person something beside what was asked for. Whoever has no terminal misses it, and that is all.
     pub(super) fn note(&self, text: &str) {
-        let _ = writeln!(AutoStream::new(io::stderr().lock(), self.color), "{text}");
+        let _ = writeln!(AutoStream::new(io::stderr().lock(), self.color), "{}", tame(text));
     }
 
     /// Tells why the command ends.
@@ -108,6 +117,60 @@ impl Out {
     }
 }
 
+/// Text of others as one line that can be read as it is.
+pub(super) fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    text.chars().for_each(|c| push(&mut out, c));
+    Cow::Owned(out)
+}
+
+/// Lines with nothing in them that a terminal obeys but our own colours.
+fn tame(text: &str) -> Cow<'_, str> {
+    if !text.contains(|c| is_hidden(c) && c != '\n') {
+        return Cow::Borrowed(text);
+    }
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some(c) = rest.chars().next() {
+        let color = COLORS.into_iter().find(|color| rest.starts_with(color));
+        let taken = match (color, c) {
+            (Some(color), _) => {
+                out.push_str(color);
+                color.len()
+            }
+            (None, '\n' | '\t') => {
+                out.push(c);
+                1
+            }
+            (None, c) => {
+                push(&mut out, c);
+                c.len_utf8()
+            }
+        };
+        rest = rest.get(taken..).unwrap_or_default();
+    }
+    Cow::Owned(out)
+}
+
+/// Whether a character is none to be seen: a control character, a break of lines, or one that turns the order of text.
+fn is_hidden(c: char) -> bool {
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || c.is_control()
+}
+
+fn push(out: &mut String, c: char) {
+    match c {
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        // Writing to a String can't fail.
+        c if is_hidden(c) => drop(write!(out, "\\u{:04x}", u32::from(c))),
+        c => out.push(c),
+    }
+}
+
 /// Rows without borders, so that they can be cut and searched by line; cells are wrapped only to fit a terminal.
 fn table(width: Option<u16>, head: &[&str], rows: &[Vec<String>]) -> String {
     let mut table = Table::new();
@@ -115,7 +178,7 @@ fn table(width: Option<u16>, head: &[&str], rows: &[Vec<String>]) -> String {
     if !head.is_empty() {
         table.set_header(head.iter().copied());
     }
-    table.add_rows(rows);
+    table.add_rows(rows.iter().map(|row| row.iter().map(|cell| printable(cell))));
     if let Some(width) = width {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
@@ -151,7 +214,8 @@ fn wrap(width: Option<usize>, text: &str) -> Vec<String> {
 /// A row as two lines.
 fn block(head: &[&str], row: &[String]) -> String {
     let Some((name, rest)) = row.split_last() else { return String::new() };
-    let rest = head.iter().zip(rest).map(|(head, cell)| format!("{head} {cell}"));
+    let rest = head.iter().zip(rest).map(|(head, cell)| format!("{head} {}", printable(cell)));
+    let name = printable(name);
     format!("{name}\n  {}", rest.collect::<Vec<_>>().join(", "))
 }
 
@@ -167,6 +231,25 @@ mod tests {
     fn a_table_has_aligned_columns_and_no_trailing_space() {
         let text = table(None, &["state", "entity"], &rows(&[&["active", "a/b/1"], &["past_due", "a/b/22"]]));
         assert_eq!(text, "state     entity\nactive    a/b/1\npast_due  a/b/22");
+    }
+
+    #[test]
+    fn nothing_that_a_terminal_obeys_gets_out() {
+        let check = |text: &str, expected: &str| assert_eq!(printable(text), expected);
+        check("sub_1 ü \u{5d0}", "sub_1 ü \u{5d0}");
+        check("a\u{1b}[2Jb\nc\r\u{7f}\u{9b}", "a\\u001b[2Jb\\nc\\r\\u007f\\u009b");
+        check("\u{202e}evil\u{2066}\u{200f}", "\\u202eevil\\u2066\\u200f");
+        check(&"x".red().to_string(), "\\u001b[31mx\\u001b[39m");
+        let text = table(None, &["a", "b"], &rows(&[&["x\ny", "\u{1b}]0;t\u{7}"]]));
+        assert_eq!(text, "a     b\nx\\ny  \\u001b]0;t\\u0007");
+        assert_eq!(block(&["a", "b"], &["\u{7}", "\u{8}"].map(str::to_owned)), "\\u0008\n  a \\u0007");
+        assert_eq!(tame("a\n\u{1b}[5mb\u{1b}]c\u{202e}"), "a\n\\u001b[5mb\\u001b]c\\u202e");
+        for ours in ["x".red().to_string(), "x".bold().to_string(), "x".dimmed().to_string(), "x".yellow().to_string()]
+        {
+            assert_eq!(tame(&ours), ours);
+        }
+        let json = serde_json::to_string("\u{202e}\u{9b}").unwrap();
+        assert_eq!(serde_json::from_str::<String>(&tame(&json)).unwrap(), "\u{202e}\u{9b}", "JSON stays what it is");
     }
 
     #[test]

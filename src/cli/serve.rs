@@ -68,9 +68,14 @@ struct Signals {
 pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let listen = flag("--listen", "server.listen", args.listen.clone());
     let flags = listen.into_iter().chain(args.data.flags()).collect();
-    let loaded = Loaded::load(&args.config.inputs(context, flags))?;
+    let mut loaded = Loaded::load(&args.config.inputs(context, flags))?;
     let color = context.environment.allows_color() && std::io::stderr().is_terminal();
     telemetry::init(&loaded.config.telemetry, color);
+    let server = &mut loaded.config.server;
+    server.connections_max = super::files::connections_within(server.connections_max);
+    for slip in context.environment.slips() {
+        tracing::warn!("{slip}");
+    }
     log_sources(&loaded.sources);
     let store = super::store::open(&loaded.config)?;
     actix_rt::System::new().block_on(serve(&loaded, store, context))

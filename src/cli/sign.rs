@@ -27,7 +27,7 @@ pub(super) struct Args {
     signer: SignerArgs,
 
     /// The message's id, for schemes that sign one [default: made from the payload]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = message_id)]
     id: Option<String>,
 
     /// Print a curl command that posts the payload
@@ -48,6 +48,17 @@ struct Signature<'a> {
     source: &'a str,
     signed_at: String,
     headers: BTreeMap<&'a str, &'a str>,
+}
+
+/// Reads an id that a header can carry.
+fn message_id(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err("an id can't be empty".to_owned());
+    }
+    if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err("an id is sent in a header: it can't have spaces, line breaks or letters beyond ASCII".to_owned());
+    }
+    Ok(text.to_owned())
 }
 
 pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
@@ -85,6 +96,14 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_is_one_that_a_header_can_carry() {
+        assert_eq!(message_id("msg_1").as_deref(), Ok("msg_1"));
+        for wrong in ["", "a b", "a\nb", "a\r\nx-y: z", "\u{fc}"] {
+            assert!(message_id(wrong).is_err(), "{wrong:?}");
+        }
+    }
 
     #[test]
     fn a_curl_command_survives_quotes_and_spaces() {

@@ -12,6 +12,7 @@ use super::instant;
 use crate::code;
 use crate::config::{Config, Declared};
 use crate::domain::Timestamp;
+use crate::domain::suggest::{did_you_mean, nearest};
 use crate::engine::clock::{Clock as _, SystemClock};
 use crate::source::{Secrets, SigningSecret, Source};
 
@@ -52,8 +53,8 @@ impl SignerArgs {
     pub(super) fn signer(&self, context: &Context) -> Result<Signer, Failure> {
         let config = self.config.load(context, Vec::new())?;
         let Some(declared) = config.sources.get(self.source.as_str()) else {
-            let nearest = code::nearest(&self.source, config.sources.keys().map(crate::domain::SourceName::as_str));
-            let detail = format!("no source `{}` is declared{}", self.source, code::hint(nearest));
+            let nearest = nearest(&self.source, config.sources.keys().map(crate::domain::SourceName::as_str));
+            let detail = format!("no source `{}` is declared{}", self.source, did_you_mean(nearest));
             return Err(Failure::new(code::USAGE, detail));
         };
         let declared = declared.clone();
@@ -119,6 +120,11 @@ impl Signer {
         let event = &self.declared.spec.event;
         let pointers = event.id.iter().filter(|place| !place.contains(':')).map(String::as_str);
         (pointers.collect(), event.items.as_deref())
+    }
+
+    /// Whether an event's id may stand in a header, beside the body.
+    pub(super) fn has_id_header(&self) -> bool {
+        self.declared.spec.event.id.iter().any(|place| place.starts_with(HEADER))
     }
 
     /// Whether the scheme has a header of this name, in whichever of its sets.

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::SECTIONS;
+
 /// What configuration variables start with.
 const PREFIX: &str = "TOLLGATE__";
 
@@ -43,6 +45,23 @@ impl Environment {
     #[must_use]
     pub fn allows_color(&self) -> bool {
         self.get("NO_COLOR").is_none_or(str::is_empty)
+    }
+
+    /// Variables that look as if they should set a key and set nothing, each with what would.
+    #[must_use]
+    pub fn slips(&self) -> Vec<String> {
+        let slip = |name: &String| {
+            let rest = name.strip_prefix("TOLLGATE_")?;
+            let (section, key) = SECTIONS.iter().find_map(|section| {
+                let section = section.to_uppercase();
+                let key = rest.strip_prefix(&section)?.strip_prefix('_')?.to_owned();
+                Some((section, key))
+            })?;
+            let right = format!("{PREFIX}{section}__{}", key.trim_start_matches('_'));
+            let message = "sets nothing; two underscores stand between the parts";
+            Some(format!("environment variable `{name}` {message}: `{right}`"))
+        };
+        self.0.keys().filter_map(slip).collect()
     }
 
     /// The variables `TOLLGATE__SECTION__KEY` as settings.

@@ -6,7 +6,7 @@ use figment::value::{Dict, Value};
 use serde::de::DeserializeOwned;
 
 use super::Problem;
-use crate::code::{hint, nearest};
+use crate::domain::suggest::{did_you_mean, nearest};
 
 /// The merged dictionary; empty if there is none.
 pub(super) fn root(merged: &Figment) -> Dict {
@@ -24,11 +24,11 @@ fn problem(merged: &Figment, value: &Value, path: &[&str], error: &Error) -> Pro
     let key: Vec<_> = path.iter().copied().chain(error.path.iter().map(String::as_str)).collect();
     let message = match &error.kind {
         Kind::UnknownField(name, known) => {
-            format!("it is unknown{}", hint(nearest(name, known.iter().copied())))
+            format!("it is unknown{}", did_you_mean(nearest(name, known.iter().copied())))
         }
         Kind::UnknownVariant(word, known) => {
             let all = known.join("`, `");
-            format!("`{word}` is not one of `{all}`{}", hint(nearest(word, known.iter().copied())))
+            format!("`{word}` is not one of `{all}`{}", did_you_mean(nearest(word, known.iter().copied())))
         }
         Kind::MissingField(name) => format!("`{name}` is missing"),
         Kind::InvalidType(actual, expected) | Kind::InvalidValue(actual, expected) => {

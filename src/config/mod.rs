@@ -22,8 +22,9 @@ use std::path::{Path, PathBuf};
 use figment::Figment;
 use figment::value::{Dict, Value};
 
-use crate::code::{self, Code, hint, nearest};
+use crate::code::{self, Code};
 use crate::domain::SourceName;
+use crate::domain::suggest::{did_you_mean, nearest};
 use crate::source::SHIPPED;
 use crate::source::spec::SourceSpec;
 use crate::telemetry;
@@ -187,7 +188,7 @@ fn in_folder(folder: &Path, problems: &mut Vec<Problem>) -> Vec<Layer> {
 fn unknown_sections(merged: &Figment, root: &Dict) -> Vec<Problem> {
     let unknown = root.iter().filter(|(name, _)| !SECTIONS.contains(&name.as_str()));
     let problem = |(name, value): (&String, &Value)| {
-        let message = format!("it is unknown{}", hint(nearest(name, SECTIONS)));
+        let message = format!("it is unknown{}", did_you_mean(nearest(name, SECTIONS)));
         Problem::new(&extract::origin(merged, value, &[]), name, &message)
     };
     unknown.map(problem).collect()
@@ -239,7 +240,7 @@ fn one(merged: &Figment, name: &str, value: &Value) -> Result<Declared, Problem>
 fn with_nearest(mut problem: Problem, name: &str, all: &Dict) -> Problem {
     if problem.message.ends_with("is missing") {
         let others = all.keys().map(String::as_str).filter(|other| *other != name);
-        problem.message.push_str(&hint(nearest(name, others)));
+        problem.message.push_str(&did_you_mean(nearest(name, others)));
     }
     problem
 }
@@ -254,6 +255,10 @@ impl Problem {
     fn new(origin: &str, key: &str, message: &str) -> Self {
         let (origin, key) = (origin.to_owned(), key.to_owned());
         Self { origin, key, message: message.to_owned(), code: &code::CONFIG_INVALID }
+    }
+
+    fn of_secrets_file(origin: &str, key: &str, message: &str) -> Self {
+        Self { code: &code::SECRETS_FILE_INVALID, ..Self::new(origin, key, message) }
     }
 
     fn of_secret(origin: &str, key: &str, message: &str) -> Self {

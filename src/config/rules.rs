@@ -1,7 +1,7 @@
 //! Whether the rules of the sources fit the machines: what only shows when both are at hand.
 
 use super::{Config, Declared, Problem};
-use crate::code::{hint, nearest};
+use crate::domain::suggest::{did_you_mean, nearest};
 use crate::domain::{MachineName, StateName};
 use crate::machine::{Machine, Registry, spec};
 use crate::source::spec::{EntitySpec, MachineSpec};
@@ -42,7 +42,7 @@ impl Config {
 }
 
 fn unknown(machine: &MachineName, machines: &Registry) -> String {
-    let hint = hint(machines.nearest(machine.as_str()).map(MachineName::as_str));
+    let hint = did_you_mean(machines.nearest(machine.as_str()).map(MachineName::as_str));
     format!("no machine of this name is loaded{hint}; `paths.machines` names a folder of your own")
 }
 
@@ -95,7 +95,7 @@ impl Rules<'_> {
     }
 
     fn undeclared(&self, what: &str, name: &str, nearest: Option<&str>) -> String {
-        format!("{what} `{name}` is not declared in `{}`{}", self.machine.name(), hint(nearest))
+        format!("{what} `{name}` is not declared in `{}`{}", self.machine.name(), did_you_mean(nearest))
     }
 
     fn ambiguous(&self, claimed: impl Fn(&str) -> bool) -> Option<String> {
@@ -181,8 +181,7 @@ mod tests {
         );
         check(
             "\"thing.gone\" = \"happened\"",
-            &["source `acme`: `\"thing.gone\"`: happening `thing.gone` is not declared in `thing` (did you mean \
-               `thing.ended`?)"],
+            &["source `acme`: `\"thing.gone\"`: happening `thing.gone` is not declared in `thing`"],
         );
         let ambiguous = "happening `thing.ended` of `thing` leads to `won` or `lost`, and there is no upstream to ask \
             which; claim the state, or add one";

@@ -76,10 +76,9 @@ fn one(spec: &SourceSpec, environment: &Environment) -> Result<Result<Source, St
 }
 
 fn why_off(spec: &SourceSpec) -> String {
-    match (&spec.secrets_env, &spec.secrets_file) {
-        (Some(variable), _) => format!("`{variable}` is not set; set it to the source's signing secret"),
-        (None, Some(file)) => format!("`{file}` has no secret"),
-        (None, None) => format!("it names no secret; set `sources.{}.secrets_env` or `secrets_file`", spec.name),
+    match &spec.secrets_env {
+        Some(variable) => format!("`{variable}` is not set; set it to the source's signing secret"),
+        None => format!("it names no secret; set `sources.{}.secrets_env` or `secrets_file`", spec.name),
     }
 }
 
@@ -94,13 +93,17 @@ fn signing(spec: &SourceSpec, environment: &Environment) -> Result<Vec<SigningSe
         secrets.extend(SigningSecret::from_variable(text).map_err(unreadable)?);
     }
     if let Some(file) = &spec.secrets_file {
-        let wrong = |detail: String| {
-            let key = format!("sources.{}.secrets_file", spec.name);
-            Problem::of_secret(&format!("file `{file}`"), &key, &detail)
-        };
-        let text =
-            std::fs::read_to_string(Path::new(file)).map_err(|error| wrong(format!("it can't be read: {error}")))?;
-        secrets.extend(SigningSecret::from_file(&text).map_err(|error| wrong(error.to_string()))?);
+        let (origin, key) = (format!("file `{file}`"), format!("sources.{}.secrets_file", spec.name));
+        let unusable = |detail: &str| Problem::of_secrets_file(&origin, &key, detail);
+        let text = std::fs::read_to_string(Path::new(file))
+            .map_err(|error| unusable(&format!("it can't be read: {error}")))?;
+        let found =
+            SigningSecret::from_file(&text).map_err(|error| Problem::of_secret(&origin, &key, &error.to_string()))?;
+        if found.is_empty() {
+            // Whoever names a file means the source to be on.
+            return Err(unusable("it holds no secret; empty lines and lines that start with `#` don't count"));
+        }
+        secrets.extend(found);
     }
     Ok(secrets)
 }

@@ -23,6 +23,8 @@ pub struct Server {
     pub workers: usize,
     /// The largest body of a webhook.
     pub body_limit: Size,
+    /// The most that all bodies may take at once.
+    pub bodies_max: Size,
     /// How long a request's head may take to arrive.
     pub head_timeout: Span,
     /// How long a request's body may take to arrive.
@@ -59,6 +61,8 @@ pub struct Store {
     pub segment_size: Size,
     /// The largest frame of the journal.
     pub frame_max: Size,
+    /// How much room stays free on the disk.
+    pub reserve: Size,
     /// How many requests may wait to be written.
     pub waiting: usize,
     /// About how much becomes durable with one sync.
@@ -138,6 +142,7 @@ impl Server {
             listen: self.listen,
             workers: self.workers,
             body_limit: self.body_limit.to_usize(),
+            bodies_max: self.bodies_max.to_usize(),
             head_timeout: self.head_timeout.0,
             body_timeout: self.body_timeout.0,
             keep_alive: self.keep_alive.0,
@@ -171,6 +176,7 @@ impl Store {
             journal: journal::Options {
                 segment_bytes: self.segment_size.0,
                 frame_bytes_max: self.frame_max.to_usize(),
+                reserve_bytes: self.reserve.0,
             },
             waiting: self.waiting,
             group_bytes: self.group_size.to_usize(),
@@ -242,13 +248,20 @@ pub(super) fn check(config: &Config, origin: &dyn Fn(&[&str]) -> String) -> Vec<
         &["server", "body_limit"],
         "it must be at most half of `store.frame_max`: a body is kept with its events",
     );
-    must(store.frame_max.0 <= 1 << 30, &["store", "frame_max"], "it must be at most `1GiB`");
-    must(server.connections_max > 0, &["server", "connections_max"], "it must be above 0");
+    must(
+        server.bodies_max >= server.body_limit,
+        &["server", "bodies_max"],
+        "it must be at least `server.body_limit`, or no body of that size could come in",
+    );
+    let frame = (1 << 20)..=(1 << 30);
+    must(frame.contains(&store.frame_max.0), &["store", "frame_max"], "it must be `1MiB` to `1GiB`");
+    let cache = (1 << 20)..=(1 << 40);
+    must(cache.contains(&store.view_cache.0), &["store", "view_cache"], "it must be `1MiB` to `1024GiB`");
+    for (count, least, most, path) in counts(config) {
+        must((least..=most).contains(&count), &path, &format!("it must be {least} to {most}"));
+    }
     let ten = Span(std::time::Duration::from_secs(10));
     must(server.stop_timeout <= ten, &["server", "stop_timeout"], "it must be at most `10s`");
-    must(engine.turn_events_max > 0, &["engine", "turn_events_max"], "it must be above 0");
-    must(engine.actors_max > 0, &["engine", "actors_max"], "it must be above 0");
-    must(engine.fetches_max > 0, &["engine", "fetches_max"], "it must be above 0");
     must(engine.breaker_failures > 0, &["engine", "breaker_failures"], "it must be above 0");
     for (span, path) in [(server.body_timeout, ["server", "body_timeout"]), (engine.tick, ["engine", "tick"])] {
         must(!span.0.is_zero(), &path, "it must be above `0s`");
@@ -275,6 +288,21 @@ pub(super) fn check(config: &Config, origin: &dyn Fn(&[&str]) -> String) -> Vec<
     }
     problems.extend(replays(config, origin));
     problems
+}
+
+/// Counts with their least and their most. What is over it is a slip: no machine has so much, and what reserves it
+/// would fail in ways that say nothing.
+fn counts(config: &Config) -> [(usize, usize, usize, [&'static str; 2]); 7] {
+    let Config { server, paths: _, store, engine, telemetry: _, sources: _ } = config;
+    [
+        (server.workers, 0, 1024, ["server", "workers"]),
+        (server.connections_max, 1, 1_000_000, ["server", "connections_max"]),
+        (store.waiting, 1, 1_000_000, ["store", "waiting"]),
+        (store.window_events, 0, 100_000_000, ["store", "window_events"]),
+        (engine.turn_events_max, 1, 100_000, ["engine", "turn_events_max"]),
+        (engine.actors_max, 1, 10_000_000, ["engine", "actors_max"]),
+        (engine.fetches_max, 1, 10_000, ["engine", "fetches_max"]),
+    ]
 }
 
 /// A request can be replayed for as long as its timestamp counts as fresh, on both sides of now: its id must be

@@ -130,6 +130,31 @@ fn what_is_wrong_is_said_with_its_origin_and_the_nearest_right_name() {
     );
     check("server.listen = \"here\"", "file `tollgate.toml`: `server.listen`: invalid socket address syntax");
     check("server.keep_alive = \"500ms\"", "file `tollgate.toml`: `server.keep_alive`: it must be at least `1s`");
+    let of_store = |key: &str, must: &str| format!("file `tollgate.toml`: `store.{key}`: it must be {must}");
+    check("store.view_cache = \"512KiB\"", &of_store("view_cache", "`1MiB` to `1024GiB`"));
+    check("store.waiting = 9000000000000000000", &of_store("waiting", "1 to 1000000"));
+    check("store.waiting = 0", &of_store("waiting", "1 to 1000000"));
+    let small = "store.frame_max = \"512KiB\"\nserver.body_limit = \"1KiB\"";
+    check(small, &of_store("frame_max", "`1MiB` to `1GiB`"));
+    for (key, must) in [
+        ("server.connections_max", "1 to 1000000"),
+        ("server.workers", "0 to 1024"),
+        ("engine.actors_max", "1 to 10000000"),
+        ("engine.fetches_max", "1 to 10000"),
+    ] {
+        let expected = format!("file `tollgate.toml`: `{key}`: it must be {must}");
+        check(&format!("{key} = 9000000000000000000"), &expected);
+    }
+    check(
+        "server.bodies_max = \"512KiB\"",
+        "file `tollgate.toml`: `server.bodies_max`: it must be at least `server.body_limit`, or no body of that size \
+         could come in",
+    );
+    check(
+        "telemetry.level = \"loud\"",
+        "file `tollgate.toml`: `telemetry.level`: `loud` is no log level: `loud` is unknown; use `error`, `warn`, \
+         `info`, `debug`, `trace`, `off`, or `info,tollgate=debug`",
+    );
     check("store.shards = 0", "file `tollgate.toml`: `store.shards`: it must be 1 to 512");
     check("engine.retry.first = \"2h\"", "file `tollgate.toml`: `engine.retry`: `first` must be at most `max`");
     check(
@@ -158,6 +183,25 @@ fn variables_and_flags_are_named_too() {
     );
     let error = load("", &[], &[("--listen", "server.listen", "here")]).unwrap_err();
     assert_eq!(error, "flag `--listen`: `server.listen`: invalid socket address syntax");
+}
+
+#[test]
+fn a_variable_with_too_few_underscores_is_noticed() {
+    let check = |name: &str, slip: bool| {
+        let slips = environment(&[(name, "x")]).slips();
+        assert_eq!(slips.len(), usize::from(slip), "{slips:?}");
+        slips.into_iter().next().unwrap_or_default()
+    };
+    assert_eq!(
+        check("TOLLGATE_SERVER_LISTEN", true),
+        "environment variable `TOLLGATE_SERVER_LISTEN` sets nothing; two underscores stand between the parts: \
+         `TOLLGATE__SERVER__LISTEN`"
+    );
+    assert!(check("TOLLGATE_STORE_FRAME_MAX", true).ends_with("`TOLLGATE__STORE__FRAME_MAX`"));
+    check("TOLLGATE_SOURCES_STRIPE_SECRETS_ENV", true);
+    check("TOLLGATE_KEY", false);
+    check("TOLLGATE__SERVER__LISTEN", false);
+    check("SERVER_LISTEN", false);
 }
 
 #[test]
@@ -196,6 +240,15 @@ fn secrets_come_from_a_file_too() {
     let config = load(&ACME.replace("secrets_env = \"ACME_SECRET\"", "secrets_file = \"nowhere\""), &[], &[]).unwrap();
     let problems = config.sources(&environment(&[])).unwrap_err();
     assert!(problems[0].to_string().starts_with("file `nowhere`: `sources.acme.secrets_file`: it can't be read"));
+    assert_eq!(problems[0].code, &code::SECRETS_FILE_INVALID);
+    for empty in ["", "\n", "# one a line\n"] {
+        let secrets = file(empty);
+        let named = format!("secrets_file = {:?}", secrets.path().display().to_string());
+        let config = load(&ACME.replace("secrets_env = \"ACME_SECRET\"", &named), &[], &[]).unwrap();
+        let problems = config.sources(&environment(&[])).unwrap_err();
+        assert_eq!(problems[0].code, &code::SECRETS_FILE_INVALID, "{empty:?}");
+        assert!(problems[0].message.starts_with("it holds no secret"), "{problems:?}");
+    }
 }
 
 #[test]

@@ -11,6 +11,7 @@ use super::event::{EventId, Position};
 use super::json::RawJson;
 use super::name::{FieldName, Kind, MachineName, SourceName, StateName};
 use super::order::OrderKey;
+use super::printable::printable;
 use super::time::Timestamp;
 
 /// The longest entity id in bytes; a longer one is refused at the door.
@@ -275,8 +276,12 @@ impl fmt::Display for Partition {
 impl fmt::Display for EntityKey {
     /// `stripe/subscription/sub_1`, with `@partition` unless that is plain `live`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.source, self.kind, self.id)?;
-        if self.partition == Partition::LIVE { Ok(()) } else { write!(f, "@{}", self.partition) }
+        write!(f, "{}/{}/{}", self.source, self.kind, printable(&self.id))?;
+        if self.partition == Partition::LIVE {
+            Ok(())
+        } else {
+            write!(f, "@{}", printable(&self.partition.to_string()))
+        }
     }
 }
 

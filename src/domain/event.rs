@@ -5,13 +5,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 
 use super::decision::Attempt;
 use super::entity::EntityKey;
 use super::json::RawJson;
 use super::name::{FieldName, MachineName, SourceName, StateName};
 use super::order::OrderKey;
+use super::parts::PartsHash;
+use super::printable::printable;
 use super::time::Timestamp;
 
 /// The longest event id in bytes; a longer one is a dead letter.
@@ -96,26 +97,22 @@ impl Event {
     /// The body is left out on purpose: a provider's replay differs in delivery counters.
     #[must_use]
     pub fn digest(&self) -> EventDigest {
-        let mut hash = Sha256::new();
-        let mut part = |bytes: &[u8]| {
-            hash.update(u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_be_bytes());
-            hash.update(bytes);
-        };
-        part(&self.entity.as_ref().map(EntityKey::to_bytes).unwrap_or_default());
-        part(self.event_type.as_bytes());
-        part(&self.event_time.map(|at| at.nanos().to_be_bytes().to_vec()).unwrap_or_default());
+        let mut hash = PartsHash::default();
+        hash.add(&self.entity.as_ref().map(EntityKey::to_bytes).unwrap_or_default());
+        hash.add(self.event_type.as_bytes());
+        hash.add(&self.event_time.map(|at| at.nanos().to_be_bytes().to_vec()).unwrap_or_default());
         for (machine, claim) in &self.claims {
             let (tag, text) = claim.parts();
-            part(machine.as_str().as_bytes());
-            part(tag.as_bytes());
-            part(text.as_bytes());
+            hash.add(machine.as_str().as_bytes());
+            hash.add(tag.as_bytes());
+            hash.add(text.as_bytes());
         }
-        part(b"fields");
+        hash.add(b"fields");
         for (name, value) in &self.fields {
-            part(name.as_str().as_bytes());
-            part(value.as_str().as_bytes());
+            hash.add(name.as_str().as_bytes());
+            hash.add(value.as_str().as_bytes());
         }
-        hash.finalize().into()
+        hash.finish()
     }
 }
 
@@ -157,6 +154,13 @@ impl Position {
         item.copy_from_slice(&self.item.to_be_bytes());
         out
     }
+
+    /// Reads what [`Position::to_bytes`] wrote.
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 12]) -> Self {
+        let [lsn @ .., a, b, c, d] = bytes;
+        Self { lsn: Lsn(u64::from_be_bytes(lsn)), item: u32::from_be_bytes([a, b, c, d]) }
+    }
 }
 
 impl fmt::Display for Claim {
@@ -170,7 +174,7 @@ impl fmt::Display for Claim {
 
 impl fmt::Display for EventId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
+        f.pad(&printable(&self.0))
     }
 }
 

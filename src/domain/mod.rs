@@ -12,8 +12,11 @@ pub mod json;
 pub mod name;
 pub mod order;
 pub mod outcome;
+pub mod parts;
+pub mod printable;
 pub mod query;
 pub mod snapshot;
+pub mod suggest;
 pub mod time;
 
 pub use decision::{Ambiguity, Attempt, Decision, Disposition, Judged};
@@ -27,6 +30,7 @@ pub use json::RawJson;
 pub use name::{FieldName, Kind, MachineName, SourceName, StateName};
 pub use order::{Order, OrderKey, TimeOf};
 pub use outcome::{Cause, Outcome, Reason, Rule};
+pub use printable::printable;
 pub use snapshot::Snapshot;
 pub use time::Timestamp;
 

@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::printable::printable;
+
 /// The longest name in bytes. A bound, so that keys and records have one too.
 pub const NAME_LEN_MAX: usize = 64;
 
@@ -45,7 +47,7 @@ macro_rules! name {
 
         impl fmt::Display for $type {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(&self.0)
+                f.pad(&printable(&self.0))
             }
         }
 

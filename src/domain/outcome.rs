@@ -82,11 +82,9 @@ pub enum Rule {
     Invalid,
     /// The entity's decider failed.
     Panic,
-    /// An operator decided.
-    Operator,
 }
 
-/// What made us decide.
+/// What made us decide. Stored: variants are only ever added at the end.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Cause {
     /// An event.
@@ -97,8 +95,6 @@ pub enum Cause {
     Check,
     /// A command of the operator key with this name.
     Command(Arc<str>),
-    /// A time that came.
-    Timer,
 }
 
 /// Why an event was retried, given up or refused. Stored: variants are only ever added at the end.
@@ -194,7 +190,7 @@ impl Outcome {
 
 impl Rule {
     /// Every one of them, for readers that ask by word.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 21] = [
         Self::Noted,
         Self::Hint,
         Self::UnknownState,
@@ -216,7 +212,6 @@ impl Rule {
         Self::Unavailable,
         Self::Invalid,
         Self::Panic,
-        Self::Operator,
     ];
 
     /// The word used in answers, logs and snapshots.
@@ -244,7 +239,6 @@ impl Rule {
             Self::Unavailable => "unavailable",
             Self::Invalid => "invalid",
             Self::Panic => "panic",
-            Self::Operator => "operator",
         }
     }
 
@@ -273,7 +267,6 @@ impl Rule {
             Self::Unavailable => "the upstream could not be asked",
             Self::Invalid => "the upstream's answer could not be used",
             Self::Panic => "deciding failed",
-            Self::Operator => "an operator decided",
         }
     }
 }
@@ -287,7 +280,6 @@ impl Cause {
             Self::Fetch => "fetch",
             Self::Check => "check",
             Self::Command(_) => "command",
-            Self::Timer => "timer",
         }
     }
 }

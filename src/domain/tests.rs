@@ -155,8 +155,9 @@ proptest! {
     }
 
     #[test]
-    fn positions_sort_as_their_bytes(a in any::<(u64, u32)>(), b in any::<(u64, u32)>()) {
+    fn positions_sort_as_their_bytes_and_read_back_from_them(a in any::<(u64, u32)>(), b in any::<(u64, u32)>()) {
         let of = |(lsn, item)| Position { lsn: Lsn(lsn), item };
         prop_assert_eq!(of(a).cmp(&of(b)), of(a).to_bytes().cmp(&of(b).to_bytes()));
+        prop_assert_eq!(Position::from_bytes(of(a).to_bytes()), of(a));
     }
 }

@@ -174,6 +174,12 @@ impl Engine {
         &self.machines
     }
 
+    /// The id of the store behind it.
+    #[must_use]
+    pub fn store_id(&self) -> [u8; 16] {
+        self.core().store.id()
+    }
+
     /// What is counted.
     #[must_use]
     pub fn metrics(&self) -> Arc<Metrics> {

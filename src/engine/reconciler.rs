@@ -35,6 +35,9 @@ const EVIDENCE_BYTES_MAX: usize = 64 << 10;
 /// The longest that an upstream may tell us to stay away.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(3600);
 
+/// How often an open breaker's rest is doubled.
+const TRIPS_MAX: u32 = 3;
+
 /// What came of a fetch.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Fetch {
@@ -73,6 +76,9 @@ struct Gate {
 #[derive(Clone, Copy, Debug, Default)]
 struct Breaker {
     failures: u32,
+    /// How often in a row it opened: each time for twice as long, so that a long outage costs few tries and few records
+    /// of waiting.
+    trips: u32,
     open_until: Option<Timestamp>,
 }
 
@@ -169,7 +175,16 @@ impl Gate {
     }
 
     fn held_until(&self, now: Timestamp) -> Option<Timestamp> {
-        self.breaker().open_until.filter(|until| *until > now)
+        self.breaker().open_until.filter(|until| self.is_ahead(*until, now))
+    }
+
+    /// Whether a breaker stays open until then. A time further off than any rest is of a clock that was set back.
+    fn is_ahead(&self, until: Timestamp, now: Timestamp) -> bool {
+        until > now && until.since(now) <= self.rest(TRIPS_MAX)
+    }
+
+    fn rest(&self, trips: u32) -> Duration {
+        self.open_for.saturating_mul(1 << trips.min(TRIPS_MAX))
     }
 
     /// Until when a call is held back. The first call after that time is let through alone: until it reports, the
@@ -177,7 +192,7 @@ impl Gate {
     fn admit(&self, now: Timestamp) -> Option<Timestamp> {
         let mut breaker = self.breaker();
         let until = breaker.open_until?;
-        if until > now {
+        if self.is_ahead(until, now) {
             return Some(until);
         }
         breaker.open_until = Some(now.plus(self.open_for));
@@ -192,7 +207,8 @@ impl Gate {
         }
         breaker.failures = breaker.failures.saturating_add(1);
         if breaker.failures >= self.failures_max {
-            breaker.open_until = Some(now.plus(self.open_for));
+            breaker.open_until = Some(now.plus(self.rest(breaker.trips)));
+            breaker.trips = breaker.trips.saturating_add(1);
         }
     }
 }

@@ -117,11 +117,11 @@ impl Core {
         let entered = self.reconciler.enter(&key).await;
         // Read only now: what came while we waited for our turn is settled by the same answer.
         let asked_at = self.clock.now();
-        let run = if rule == Rule::Check {
-            Vec::new()
-        } else {
-            self.store.pending(Scope::Entity(&key), asked_at, limit).await?
-        };
+        // An answer settles also what waits for another try of its own; without one, only what is due was tried. A
+        // check speaks for nothing that waits.
+        let limit = if rule == Rule::Check { 0 } else { limit };
+        let due = self.store.pending(Scope::Entity(&key), asked_at, limit).await?;
+        let received = self.store.pending(Scope::Entity(&key), Timestamp::MAX, limit).await?;
         let check = entity.check.as_ref().is_some_and(|check| check.due <= asked_at);
         let fetch = match (entered, self.sources.get(&key.source)) {
             (Ok(permit), Some(source)) => self.reconciler.fetch(permit, source, &key).await,
@@ -134,15 +134,15 @@ impl Core {
         let (decision, fetched) = match fetch {
             Fetch::Answered(reading, fetched, body_sha256) => {
                 let asked = Asked { rule, check, body_sha256: Some(body_sha256) };
-                (self.settle(entity, &run, asked, &reading, &context), Some(fetched))
+                (self.settle(entity, &received, asked, &reading, &context), Some(fetched))
             }
             Fetch::Failed(reason) => {
-                let (mut decision, rest) = self.decide_around(entity, &run, &context);
+                let (mut decision, rest) = self.decide_around(entity, &due, &context);
                 decision.join(self.postpone(entity, &rest, Rule::Unavailable, &reason, &context));
                 (decision, None)
             }
             Fetch::HeldBack(until) => {
-                let (mut decision, rest) = self.decide_around(entity, &run, &context);
+                let (mut decision, rest) = self.decide_around(entity, &due, &context);
                 // Later than it was told, each at another time: never before.
                 let until = until.plus((self.jitter)(until.since(context.now)));
                 decision.join(hold_back(entity, &rest, until, &context));
@@ -273,7 +273,7 @@ fn log(key: &EntityKey, seq: u64, entry: &Entry) {
         entity = %key,
         seq,
         machine = entry.machine.as_ref().map(|machine| machine.name.as_str()),
-        event = entry.event_id.as_ref().map(crate::domain::EventId::as_str),
+        event = entry.event_id.as_ref().map(tracing::field::display),
         from = text(&entry.states.from),
         to = text(&entry.states.to),
         outcome = entry.outcome.as_str(),

@@ -3,9 +3,9 @@
 use actix_web::{HttpRequest, web};
 
 use super::auth::Holder;
-use super::cursor::{self, List};
+use super::cursor::{Cursors, List};
 use super::dto::{self, Page};
-use super::problem::Problem;
+use super::problem::{Problem, cut};
 use super::query::{Query, invalid};
 use super::shared::Shared;
 use crate::code;
@@ -15,6 +15,7 @@ use crate::domain::Position;
 #[utoipa::path(
     get,
     path = "/v1/dead-letters",
+    operation_id = "list_dead_letters",
     tag = "operate",
     params(
         ("after" = Option<String>, Query, description = "the `next` of the page before"),
@@ -27,9 +28,10 @@ pub(crate) async fn list(
     request: HttpRequest,
 ) -> Result<web::Json<Page<dto::DeadLetter>>, Problem> {
     let query = Query::of(&request, &["after", "limit"])?;
-    let after = query.text("after").map(|text| cursor::read_position(List::DeadLetters, text)).transpose()?;
+    let cursors = Cursors::of(&shared.engine);
+    let after = query.text("after").map(|text| cursors.read_position(List::DeadLetters, text)).transpose()?;
     let page = shared.engine.dead_letters(after, query.limit()?).await?;
-    let next = page.next.map(|position| cursor::write_position(List::DeadLetters, position));
+    let next = page.next.map(|position| cursors.write_position(List::DeadLetters, position));
     Ok(web::Json(Page { items: page.items.iter().map(dto::DeadLetter::from).collect(), next }))
 }
 
@@ -37,6 +39,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get,
     path = "/v1/dead-letters/{position}",
+    operation_id = "show_dead_letter",
     tag = "operate",
     params(("position" = String, Path, description = "where it stands, for example `42.0`")),
     responses((status = 200, description = "the dead letter", body = dto::DeadLetterShown))
@@ -62,6 +65,7 @@ pub(crate) async fn show(
 #[utoipa::path(
     post,
     path = "/v1/dead-letters/{position}/replay",
+    operation_id = "replay_dead_letter",
     tag = "operate",
     params(("position" = String, Path, description = "where it stands, for example `42.0`")),
     responses((status = 200, description = "it is pending again", body = dto::Done))
@@ -83,6 +87,7 @@ pub(crate) async fn replay(
 #[utoipa::path(
     post,
     path = "/v1/dead-letters/{position}/discard",
+    operation_id = "discard_dead_letter",
     tag = "operate",
     params(("position" = String, Path, description = "where it stands, for example `42.0`")),
     responses((status = 200, description = "it is no dead letter any more", body = dto::Done))
@@ -101,5 +106,6 @@ pub(crate) async fn discard(
 }
 
 fn position(text: &str) -> Result<Position, Problem> {
-    Position::parse(text).ok_or_else(|| invalid("position", &format!("`{text}` is not `LSN.ITEM`, for example `42.0`")))
+    Position::parse(text)
+        .ok_or_else(|| invalid("position", &format!("`{}` is not `LSN.ITEM`, for example `42.0`", cut(text))))
 }

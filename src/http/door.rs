@@ -3,17 +3,15 @@
 //! Nothing of a request is looked at before its signature holds, and nothing is answered 200 before it is durable.
 //! A verified delivery is never refused for what it says: an error status would make its sender try for days.
 
-use std::time::Duration;
-
 use actix_web::http::header;
-use actix_web::{HttpRequest, HttpResponse, ResponseError as _, web};
+use actix_web::{HttpRequest, web};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
+use super::budget::Room;
 use super::dto::{Admitted, Problem as ProblemDto};
-use super::problem::Problem;
+use super::problem::{Problem, cut};
 use super::shared::Shared;
-use super::unread::hold;
 use crate::code;
 use crate::domain::EventId;
 use crate::source::Source;
@@ -24,6 +22,7 @@ use crate::source::Source;
 #[utoipa::path(
     post,
     path = "/webhooks/{source}",
+    operation_id = "receive_webhook",
     tag = "door",
     params(("source" = String, Path, description = "the source's name, for example `stripe`")),
     request_body(content = String, description = "the body as the source signed it", content_type = "application/json"),
@@ -40,13 +39,9 @@ pub(crate) async fn receive(
     shared: web::Data<Shared>,
     name: web::Path<String>,
     request: HttpRequest,
-    payload: web::Payload,
-) -> HttpResponse {
-    let mut payload = payload;
-    match admit(&shared, &name, &request, &mut payload).await {
-        Ok(admitted) => HttpResponse::Ok().json(admitted),
-        Err(problem) => problem.error_response().map_body(|_, body| hold(body, payload.into_inner())),
-    }
+    mut payload: web::Payload,
+) -> Result<web::Json<Admitted>, Problem> {
+    admit(&shared, &name, &request, &mut payload).await.map(web::Json)
 }
 
 async fn admit(
@@ -56,6 +51,7 @@ async fn admit(
     payload: &mut web::Payload,
 ) -> Result<Admitted, Problem> {
     let Some(source) = shared.engine.source(name) else {
+        let name = cut(name);
         tracing::info!(source = ?name, "webhook for a source that is unknown or off");
         return Err(Problem::new(code::SOURCE_NOT_FOUND, format!("no source `{name}` is on")));
     };
@@ -74,7 +70,8 @@ async fn take(
     payload: &mut web::Payload,
 ) -> Result<Admitted, Problem> {
     refuse_encoded(request)?;
-    let body = read(request, payload, shared.body_limit, shared.body_timeout).await?;
+    let mut room = shared.bodies.room();
+    let body = read(request, payload, shared, &mut room).await?;
     let headers = headers(request);
     let now = shared.engine.now();
     let verified = source
@@ -82,7 +79,14 @@ async fn take(
         .map_err(|rejection| Problem::new(code::of(rejection.code()), rejection.to_string()))?;
     let delivery = source.deliver(&verified, &headers, body, now);
     let ids: Vec<EventId> = delivery.items.iter().map(|item| item.event.id.clone()).collect();
-    let admissions = shared.engine.accept(delivery).await?;
+    let engine = shared.engine.clone();
+    // Goes on when its sender hangs up: the store has the body until it answers, so the room is taken until then.
+    let accepting = actix_rt::spawn(async move {
+        let admissions = engine.accept(delivery).await;
+        drop(room);
+        admissions
+    });
+    let admissions = accepting.await.map_err(|error| Problem::internal(&error))??;
     Ok(Admitted::of(&ids, &admissions))
 }
 
@@ -94,7 +98,7 @@ fn refuse_encoded(request: &HttpRequest) -> Result<(), Problem> {
     match encodings.into_iter().find(|value| !plain(value)) {
         None => Ok(()),
         Some(value) => {
-            let detail = format!("`Content-Encoding: {}`", String::from_utf8_lossy(value.as_bytes()));
+            let detail = format!("`Content-Encoding: {}`", cut(&String::from_utf8_lossy(value.as_bytes())));
             Err(Problem::new(code::BODY_ENCODED, detail))
         }
     }
@@ -103,13 +107,14 @@ fn refuse_encoded(request: &HttpRequest) -> Result<(), Problem> {
 /// How much room a body gets before it comes.
 const FIRST_BYTES: usize = 16 << 10;
 
-/// The raw body: at most `limit` bytes, within `timeout`. A declared length over the limit is refused unread.
+/// The raw body, within its limit and its time. A declared length over the limit is refused unread.
 async fn read(
     request: &HttpRequest,
     payload: &mut web::Payload,
-    limit: usize,
-    timeout: Duration,
+    shared: &Shared,
+    room: &mut Room,
 ) -> Result<Bytes, Problem> {
+    let (limit, timeout) = (shared.body_limit, shared.body_timeout);
     let too_large = |what: &str| Problem::new(code::BODY_TOO_LARGE, format!("{what}, the limit is {limit} bytes"));
     let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
     let declared = declared.and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
@@ -125,6 +130,12 @@ async fn read(
                 chunk.map_err(|error| Problem::new(code::BODY_BROKEN, format!("the body broke off: {error}")))?;
             if body.len() + chunk.len() > limit {
                 return Err(too_large("the body is larger"));
+            }
+            if !room.grow(chunk.len()) {
+                return Err(Problem::new(
+                    code::BUSY,
+                    "the bodies that are coming in take all the memory that they may",
+                ));
             }
             body.extend_from_slice(&chunk);
         }

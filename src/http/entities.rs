@@ -2,7 +2,7 @@
 
 use actix_web::{HttpRequest, web};
 
-use super::cursor;
+use super::cursor::Cursors;
 use super::dto::{self, Page};
 use super::problem::Problem;
 use super::query::{Query, checked_name, invalid};
@@ -22,6 +22,7 @@ pub(crate) type EntityPath = web::Path<(String, String, String)>;
 #[utoipa::path(
     get,
     path = "/v1/entities",
+    operation_id = "list_entities",
     tag = "read",
     params(
         ("source" = Option<String>, Query, description = "only of this source"),
@@ -45,9 +46,10 @@ pub(crate) async fn list(
         partition: query.partition()?,
         state: query.text("state").map(StateName::new),
     };
-    let after = query.text("after").map(cursor::read_entity).transpose()?;
+    let cursors = Cursors::of(&shared.engine);
+    let after = query.text("after").map(|text| cursors.read_entity(text)).transpose()?;
     let page = shared.engine.entities(&filter, after.as_ref(), query.limit()?).await?;
-    let next = page.next.as_ref().and_then(cursor::write_entity);
+    let next = page.next.as_ref().and_then(|key| cursors.write_entity(key));
     Ok(web::Json(Page { items: page.items.iter().map(dto::Entity::from).collect(), next }))
 }
 
@@ -55,6 +57,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get,
     path = "/v1/entities/{source}/{kind}/{id}",
+    operation_id = "show_entity",
     tag = "read",
     params(
         ("source" = String, Path, description = "its source"),

@@ -2,7 +2,7 @@
 
 use actix_web::{HttpRequest, web};
 
-use super::cursor::{self, List};
+use super::cursor::{Cursors, List};
 use super::dto::{self, Page};
 use super::entities::{self, EntityPath};
 use super::problem::Problem;
@@ -17,6 +17,7 @@ const READS_MAX: usize = 10;
 #[utoipa::path(
     get,
     path = "/v1/entries",
+    operation_id = "list_entries",
     tag = "read",
     params(
         ("source" = Option<String>, Query, description = "only of this source"),
@@ -44,7 +45,9 @@ pub(crate) async fn list(
         rule: query.rule()?,
     };
     let limit = query.limit()?;
-    let mut after = after(&query)?;
+    let cursors = Cursors::of(&shared.engine);
+    let next = |position| cursors.write_position(List::Entries, position);
+    let mut after = after(&query, cursors)?;
     let mut items = Vec::new();
     for _ in 0..READS_MAX {
         // A filtered read takes as much as there may be, since little of it may fit.
@@ -73,6 +76,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get,
     path = "/v1/entities/{source}/{kind}/{id}/entries",
+    operation_id = "list_entries_of_entity",
     tag = "read",
     params(
         ("source" = String, Path, description = "its source"),
@@ -90,18 +94,16 @@ pub(crate) async fn of_entity(
     request: HttpRequest,
 ) -> Result<web::Json<Page<dto::Entry>>, Problem> {
     let query = Query::of(&request, &["partition", "after", "limit"])?;
-    let (limit, after) = (query.limit()?, after(&query)?);
+    let cursors = Cursors::of(&shared.engine);
+    let (limit, after) = (query.limit()?, after(&query, cursors)?);
     let entity = entities::find(&shared, &path, query.partition()?).await?;
     let page = shared.engine.entries(Some(&entity.key), after, limit).await?;
-    Ok(web::Json(Page { items: page.items.iter().map(dto::Entry::from).collect(), next: page.next.map(next) }))
+    let next = page.next.map(|position| cursors.write_position(List::Entries, position));
+    Ok(web::Json(Page { items: page.items.iter().map(dto::Entry::from).collect(), next }))
 }
 
-fn after(query: &Query) -> Result<Option<Position>, Problem> {
-    query.text("after").map(|text| cursor::read_position(List::Entries, text)).transpose()
-}
-
-fn next(position: Position) -> String {
-    cursor::write_position(List::Entries, position)
+fn after(query: &Query, cursors: Cursors) -> Result<Option<Position>, Problem> {
+    query.text("after").map(|text| cursors.read_position(List::Entries, text)).transpose()
 }
 
 /// Which entries are meant.

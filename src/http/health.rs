@@ -11,6 +11,7 @@ use crate::code;
 #[utoipa::path(
     get,
     path = "/healthz",
+    operation_id = "check_life",
     tag = "health",
     responses((status = 200, description = "it lives", body = dto::Health))
 )]
@@ -22,6 +23,7 @@ pub(crate) async fn live() -> web::Json<dto::Health> {
 #[utoipa::path(
     get,
     path = "/readyz",
+    operation_id = "check_readiness",
     tag = "health",
     responses((status = 200, description = "it takes traffic", body = dto::Readiness))
 )]

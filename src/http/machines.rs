@@ -3,15 +3,17 @@
 use actix_web::{HttpRequest, web};
 
 use super::dto::{self, Page};
-use super::problem::Problem;
+use super::problem::{Problem, cut};
 use super::query::Query;
 use super::shared::Shared;
-use crate::code::{self, hint, nearest};
+use crate::code;
+use crate::domain::suggest::{did_you_mean, nearest};
 
 /// List the loaded machines.
 #[utoipa::path(
     get,
     path = "/v1/machines",
+    operation_id = "list_machines",
     tag = "read",
     responses((status = 200, description = "all machines by name", body = Page<dto::MachineSummary>))
 )]
@@ -28,6 +30,7 @@ pub(crate) async fn list(
 #[utoipa::path(
     get,
     path = "/v1/machines/{name}",
+    operation_id = "show_machine",
     tag = "read",
     params(("name" = String, Path, description = "its name, for example `stripe/subscription`; the `/` may stay")),
     responses((status = 200, description = "the machine", body = dto::Machine))
@@ -41,7 +44,7 @@ pub(crate) async fn show(
     let machines = shared.engine.machines();
     let found = machines.iter().find(|machine| machine.name().as_str() == name.as_str());
     found.map(|machine| web::Json((&**machine).into())).ok_or_else(|| {
-        let hint = hint(nearest(&name, machines.iter().map(|machine| machine.name().as_str())));
-        Problem::new(code::MACHINE_NOT_FOUND, format!("no machine `{name}` is loaded{hint}"))
+        let hint = did_you_mean(nearest(&name, machines.iter().map(|machine| machine.name().as_str())));
+        Problem::new(code::MACHINE_NOT_FOUND, format!("no machine `{}` is loaded{hint}", cut(&name)))
     })
 }

@@ -10,6 +10,7 @@ use super::shared::Shared;
 #[utoipa::path(
     get,
     path = "/metrics",
+    operation_id = "show_metrics",
     tag = "health",
     responses((status = 200, description = "figures", body = String, content_type = "application/openmetrics-text"))
 )]

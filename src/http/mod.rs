@@ -5,6 +5,7 @@
 //! the health checks needs a key. Each error is a [`problem`] with a code of the table in `code.rs`.
 
 mod auth;
+mod budget;
 mod cursor;
 mod dead_letters;
 pub mod demo_upstream;

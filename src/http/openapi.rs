@@ -75,6 +75,7 @@ pub(crate) fn operation<'a>(item: &'a mut PathItem, method: &str) -> Option<&'a 
 #[utoipa::path(
     get,
     path = "/openapi.json",
+    operation_id = "show_openapi",
     tag = "health",
     responses((status = 200, description = "an OpenAPI 3.1 document", body = Object))
 )]

@@ -1,5 +1,6 @@
 //! Errors of HTTP answers: a code of the table, and what was wrong with this request.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use actix_web::http::{StatusCode, header};
@@ -54,7 +55,7 @@ impl Problem {
 
     /// The address is right, the method isn't.
     pub(crate) fn method_not_allowed(method: &str, allow: &str) -> Self {
-        let detail = format!("`{method}` is not one of {allow}");
+        let detail = format!("`{}` is not one of {allow}", cut(method));
         let mut problem = Self::new(code::METHOD_NOT_ALLOWED, detail);
         problem.0.headers.push((header::ALLOW, allow.to_owned()));
         problem
@@ -84,6 +85,17 @@ impl Problem {
             instance: instance.clone(),
             partitions: partitions.clone(),
         }
+    }
+}
+
+/// How much of what a client sent is said back to it, or logged.
+const SAID_BACK: usize = 200;
+
+/// What a client sent, cut where it is too long to be read.
+pub(crate) fn cut(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(SAID_BACK) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
     }
 }
 

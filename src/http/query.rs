@@ -6,8 +6,9 @@ use std::time::Duration;
 use actix_web::HttpRequest;
 use actix_web::web;
 
-use super::problem::Problem;
+use super::problem::{Problem, cut};
 use crate::code;
+use crate::domain::suggest::{did_you_mean, nearest};
 use crate::domain::{Outcome, Partition, Rule, name};
 
 /// The most items that one answer holds.
@@ -59,7 +60,7 @@ impl Query {
         text.parse()
             .ok()
             .filter(|limit| (1..=LIMIT_MAX).contains(limit))
-            .ok_or_else(|| invalid("limit", &format!("`{text}` is not a number from 1 to {LIMIT_MAX}")))
+            .ok_or_else(|| invalid("limit", &format!("`{}` is not a number from 1 to {LIMIT_MAX}", cut(text))))
     }
 
     /// How long to wait for something to answer: whole seconds.
@@ -67,14 +68,14 @@ impl Query {
         let Some(text) = self.text("wait") else { return Ok(Duration::ZERO) };
         let secs = text.strip_suffix('s').unwrap_or(text).parse().ok().map(Duration::from_secs);
         secs.filter(|wait| *wait <= WAIT_MAX)
-            .ok_or_else(|| invalid("wait", &format!("`{text}` is not a number of seconds from 0 to 30")))
+            .ok_or_else(|| invalid("wait", &format!("`{}` is not a number of seconds from 0 to 30", cut(text))))
     }
 
     /// The partition.
     pub(crate) fn partition(&self) -> Result<Option<Partition>, Problem> {
         let read = |text: &str| {
             let form = "is not `live`, `test`, `ACCOUNT:live` or `ACCOUNT:test`";
-            Partition::parse(text).ok_or_else(|| invalid("partition", &format!("`{text}` {form}")))
+            Partition::parse(text).ok_or_else(|| invalid("partition", &format!("`{}` {form}", cut(text))))
         };
         self.text("partition").map(read).transpose()
     }
@@ -93,15 +94,15 @@ impl Query {
     fn word<T: Copy>(&self, name: &str, all: &[T], as_str: fn(T) -> &'static str) -> Result<Option<T>, Problem> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let found = all.iter().copied().find(|word| as_str(*word) == text);
-        let hint = || code::hint(code::nearest(text, all.iter().map(|word| as_str(*word))));
-        found.map(Some).ok_or_else(|| invalid(name, &format!("there is no {name} `{text}`{}", hint())))
+        let hint = || did_you_mean(nearest(text, all.iter().map(|word| as_str(*word))));
+        found.map(Some).ok_or_else(|| invalid(name, &format!("there is no {name} `{}`{}", cut(text), hint())))
     }
 }
 
 /// A declared name from a path or a query.
 pub(crate) fn checked_name<'a>(parameter: &str, text: &'a str) -> Result<&'a str, Problem> {
     let form = "is not 1 to 64 of letters, digits and `_ - . /`, starting with a letter or digit";
-    if name::is_valid(text) { Ok(text) } else { Err(invalid(parameter, &format!("`{text}` {form}"))) }
+    if name::is_valid(text) { Ok(text) } else { Err(invalid(parameter, &format!("`{}` {form}", cut(text)))) }
 }
 
 /// A parameter that can't be read.
@@ -110,7 +111,8 @@ pub(crate) fn invalid(name: &str, detail: &str) -> Problem {
 }
 
 fn unknown(name: &str, known: &[&str]) -> Problem {
-    let hint = code::hint(code::nearest(name, known.iter().copied()));
+    let hint = did_you_mean(nearest(name, known.iter().copied()));
+    let name = cut(name);
     let detail = match known {
         [] => format!("`{name}` is unknown: this address takes no parameters"),
         _ => format!("`{name}` is unknown{hint}; this address takes `{}`", known.join("`, `")),

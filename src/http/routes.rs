@@ -4,17 +4,16 @@
 //! that is not here does not exist, and one that is here can't be forgotten.
 
 use actix_web::body::BoxBody;
-use actix_web::dev::{Payload, ServiceFactory, ServiceRequest, ServiceResponse};
+use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::http::{ConnectionType, Method, header};
 use actix_web::middleware::{Next, from_fn};
-use actix_web::{App, Error, HttpMessage as _, HttpRequest, HttpResponse, guard, web};
+use actix_web::{App, Error, HttpRequest, HttpResponse, guard, web};
 
 use super::auth::{self, Needs};
 use super::keys::Scope;
-use super::problem::Problem;
+use super::problem::{Problem, cut};
 use super::shared::Shared;
-use super::unread::hold;
-use super::{dead_letters, door, entities, entries, health, machines, metrics, openapi, transitions};
+use super::{dead_letters, door, entities, entries, health, machines, metrics, openapi, transitions, unread};
 use crate::code;
 
 /// One route.
@@ -120,7 +119,7 @@ fn pattern(path: &str) -> String {
 }
 
 async fn not_found(request: HttpRequest) -> Result<HttpResponse, Problem> {
-    Err(Problem::new(code::ROUTE_NOT_FOUND, format!("nothing is at `{}`", request.uri().path())))
+    Err(Problem::new(code::ROUTE_NOT_FOUND, format!("nothing is at `{}`", cut(request.uri().path()))))
 }
 
 /// Headers of every answer. Nothing here is a page, so nothing may be framed, sniffed, run or kept.
@@ -140,10 +139,9 @@ async fn around(
     next: Next<BoxBody>,
 ) -> Result<ServiceResponse<BoxBody>, Error> {
     let answering = shared.answering();
-    // Only the door reads bodies.
-    let unread = (!request.path().starts_with("/webhooks/")).then(|| request.take_payload());
+    let unread = unread::keep(&mut request);
     let response = next.call(request).await?;
-    let mut response = response.map_body(|_, body| hold(body, unread.unwrap_or(Payload::None)));
+    let mut response = response.map_body(|_, body| unread.held_by(body));
     let answer = response.response_mut();
     for (name, value) in HEADERS {
         answer.headers_mut().insert(name, header::HeaderValue::from_static(value));

@@ -10,6 +10,7 @@ use actix_web::{HttpServer, web};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::budget::Budget;
 use super::keys::Ring;
 use super::routes;
 use super::shared::Shared;
@@ -31,6 +32,8 @@ pub struct Settings {
     pub workers: usize,
     /// The largest body of a webhook in bytes.
     pub body_limit: usize,
+    /// The most bytes that all bodies may take at once.
+    pub bodies_max: usize,
     /// How long a request's head may take to arrive. It is at least a second, as are `keep_alive` and
     /// `disconnect_timeout`: the clock that measures them ticks twice a second, and a shorter time could be over
     /// before it began.
@@ -92,6 +95,7 @@ pub fn serve(engine: Engine, keys: Ring, settings: &Settings) -> Result<Server, 
         engine,
         keys,
         body_limit: settings.body_limit,
+        bodies: Budget::of(settings.bodies_max),
         body_timeout: settings.body_timeout,
         stopping: stopped,
         in_flight: Arc::clone(&in_flight),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::budget::Budget;
 use super::keys::Ring;
 use crate::engine::Engine;
 
@@ -17,6 +18,8 @@ pub(crate) struct Shared {
     pub(crate) keys: Ring,
     /// The largest body of a webhook.
     pub(crate) body_limit: usize,
+    /// What all bodies may take at once.
+    pub(crate) bodies: Budget,
     /// How long a body may take to arrive.
     pub(crate) body_timeout: Duration,
     /// Turns true when the server begins to stop.

@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::graph::{Machine, OnDivergence, OnGap, Place, Policies, StateSpec};
+use super::graph::{Machine, Place, Policies, StateSpec};
 
 /// The widest cell of the table, and the widest line of prose, in characters.
 const CELL_WIDTH_MAX: usize = 34;
@@ -131,14 +131,7 @@ fn happenings(out: &mut String, machine: &Machine, places: &Places<'_>) {
 
 fn policies(out: &mut String, policies: Policies) {
     let Policies { on_gap, on_divergence } = policies;
-    let on_gap = match on_gap {
-        OnGap::Fetch => "fetch",
-        OnGap::Accept => "accept",
-    };
-    let on_divergence = match on_divergence {
-        OnDivergence::Flag => "flag",
-        OnDivergence::Accept => "accept",
-    };
+    let (on_gap, on_divergence) = (on_gap.as_str(), on_divergence.as_str());
     line(out, format_args!("\non a gap: {on_gap}; on divergence: {on_divergence}"));
 }
 

@@ -88,6 +88,34 @@ pub struct Machine {
     happenings: BTreeMap<StateName, Vec<(Place, Place)>>,
 }
 
+impl OnGap {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Fetch, Self::Accept];
+
+    /// The word used in machine files and answers.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Fetch => "fetch",
+            Self::Accept => "accept",
+        }
+    }
+}
+
+impl OnDivergence {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Flag, Self::Accept];
+
+    /// The word used in machine files and answers.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Flag => "flag",
+            Self::Accept => "accept",
+        }
+    }
+}
+
 impl Machine {
     /// Builds the relations. The parts must have been checked: a transition over an undeclared state is left out.
     #[must_use]

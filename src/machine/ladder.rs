@@ -222,8 +222,7 @@ impl<'a> Question<'a> {
             | Rule::NotFound
             | Rule::Unavailable
             | Rule::Invalid
-            | Rule::Panic
-            | Rule::Operator => dead,
+            | Rule::Panic => dead,
         }
     }
 

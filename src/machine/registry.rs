@@ -10,6 +10,7 @@ use super::graph::Machine;
 use super::spec::{self, Problem};
 use crate::domain::MachineName;
 use crate::domain::name::is_valid;
+use crate::domain::suggest;
 
 /// The longest machine file in bytes; the longest shipped one has about 7,000.
 const FILE_LEN_MAX: u64 = 262_144;
@@ -86,7 +87,7 @@ impl Registry {
     /// The name that was probably meant by one that is not loaded.
     #[must_use]
     pub fn nearest(&self, name: &str) -> Option<&MachineName> {
-        let nearest = spec::nearest(name, self.0.keys().map(MachineName::as_str))?;
+        let nearest = suggest::nearest(name, self.0.keys().map(MachineName::as_str))?;
         self.0.get_key_value(nearest).map(|(name, _)| name)
     }
 

@@ -105,7 +105,10 @@ impl Settling<'_> {
         let usable = entries.iter().all(|entry| !matches!(entry.outcome, Outcome::Held | Outcome::Diverged));
         if usable {
             let change = self.fields(snapshot);
-            if self.fields_disagree(snapshot) {
+            let still =
+                change.as_ref().is_none_or(|change| change.set.is_empty()) && !entries.iter().any(Entry::is_move);
+            let overtaken = change.as_ref().is_some_and(|change| self.may_be_overtaken(change, snapshot));
+            if self.fields_disagree(snapshot) || overtaken || (still && self.is_hinted(snapshot)) {
                 doubt = doubt.or(Some(CheckReason::UnlikeClaim));
             }
             if let Some(first) = entries.first_mut() {
@@ -225,6 +228,24 @@ impl Settling<'_> {
         })
     }
 
+    /// Whether the run says that something changed, at a time that the answer is not surely newer than. If the answer
+    /// shows no change, it may have been read too early.
+    fn is_hinted(&self, snapshot: &Snapshot) -> bool {
+        let newer = |key: OrderKey| snapshot.key.compare(&key, self.context.clock_skew) == Order::Newer;
+        let hints = |pending: &&Pending| pending.event.claims.values().any(|claim| *claim == Claim::Hint);
+        self.run.iter().filter(hints).any(|pending| !newer(pending.event.order_key))
+    }
+
+    /// Whether the answer changes a field that an event of about that time had set, and no event of the run says so:
+    /// then the answer may be the older one.
+    fn may_be_overtaken(&self, change: &FieldChange, snapshot: &Snapshot) -> bool {
+        let receipt = |key: &OrderKey| matches!(key, OrderKey::Time { of: TimeOf::Receipt, .. });
+        let held = self.body.fields_key.filter(|held| !receipt(held));
+        let said = |name, value| self.run.iter().any(|pending| pending.event.fields.get(name) == Some(value));
+        held.is_some_and(|held| snapshot.key.compare(&held, self.context.clock_skew) == Order::Unsure)
+            && change.set.iter().any(|(name, value)| !said(name, value))
+    }
+
     fn answered_before(&self, machine: &MachineName, answer: &StateName) -> bool {
         match self.check.and_then(|check| check.answer.as_ref()) {
             Some(Answer::States(states)) => states.get(machine) == Some(answer),
@@ -267,37 +288,47 @@ impl Settling<'_> {
         Some(CheckChange::Set(Check { due, reason, answer: Some(answer), tries, positions: self.positions() }))
     }
 
-    /// A 404: the gone-state if the claim is that, or if a second 404 confirms it; else nobody can tell.
+    /// A 404: the gone-state if the claim is that, or if a second 404 confirms it; else nobody can tell. A state that
+    /// no move leads from to there stays: what answers 404 for it is a wrong key sooner than the end of the entity.
     fn not_found(&self, decision: &mut Decision, key: OrderKey) {
         let known = self.body.machines.keys();
         let gone = known.chain(machines_of(self.run)).find_map(|name| {
             let machine = self.machines.get(name)?;
             Some((machine, machine.gone()?))
         });
+        let Some((machine, gone)) = gone else { return self.fail(decision, Rule::NotFound, &Reason::UpstreamNotFound) };
+        let held = self.body.machines.get(machine.name());
+        let is_gone = held.is_some_and(|held| held.state == *gone);
+        let allowed = held.is_none_or(|held| is_gone || Self::reaches(machine, &held.state, gone));
+        let claimed = self.claims(machine, gone);
         let again = self.asked.check && self.check.is_some_and(|check| check.answer == Some(Answer::NotFound));
-        match gone {
-            Some((machine, gone)) if self.claims(machine, gone) || (again && self.body.fetched) => {
-                let mut entry = self.entry(machine, Outcome::Unchanged);
-                entry.rule = Rule::NotFound;
-                let held = self.body.machines.get(machine.name());
-                let outcome = match held {
-                    None => Outcome::Created,
-                    Some(held) if held.state == *gone => Outcome::Unchanged,
-                    Some(_) => Outcome::Reconciled,
-                };
-                take(&mut entry, outcome, gone, held.map_or(key, |held| held.key.max(key)));
-                entry.check = self.asked.check.then_some(CheckChange::Cleared);
-                decision.entries.push(entry);
-                self.done(decision);
-            }
-            Some((machine, _)) if self.body.fetched => {
-                let mut entry = self.entry(machine, Outcome::Held);
-                entry.check = self.next_check(Some(CheckReason::NotFound), Answer::NotFound);
-                decision.entries.push(entry);
-                self.done(decision);
-            }
-            Some(_) | None => self.fail(decision, Rule::NotFound, &Reason::UpstreamNotFound),
+        if !(is_gone || claimed || self.body.fetched) {
+            return self.fail(decision, Rule::NotFound, &Reason::UpstreamNotFound);
         }
+        let mut entry = self.entry(machine, Outcome::Held);
+        if allowed && (is_gone || claimed || again) {
+            entry.rule = Rule::NotFound;
+            let outcome = match held {
+                None => Outcome::Created,
+                Some(_) if is_gone => Outcome::Unchanged,
+                Some(_) => Outcome::Reconciled,
+            };
+            take(&mut entry, outcome, gone, held.map_or(key, |held| held.key.max(key)));
+            entry.check = self.asked.check.then_some(CheckChange::Cleared);
+        } else {
+            entry.check = self.next_check(Some(CheckReason::NotFound), Answer::NotFound);
+            if again {
+                entry.outcome = Outcome::Diverged;
+                entry.flags.push(FlagChange::Set(Flag::Diverged));
+            }
+        }
+        decision.entries.push(entry);
+        self.done(decision);
+    }
+
+    fn reaches(machine: &Machine, from: &StateName, to: &StateName) -> bool {
+        let places = machine.place(from).zip(machine.place(to));
+        places.is_some_and(|(from, to)| machine.reaches(from, to))
     }
 
     /// Whether any event of the run claims this state.

@@ -259,6 +259,30 @@ fn a_404_means_gone_only_if_that_is_claimed_or_confirmed_on_an_entity_that_was_f
 }
 
 #[test]
+fn a_404_moves_nothing_that_no_move_leads_from_to_the_end() {
+    let not_found = Reading::NotFound(OrderKey::clock(at(98)));
+    let registry = Registry::shipped();
+    let settled = |entity: &Entity, run: &[Pending], rule| {
+        words(&settle(&registry, entity, run, asked(rule), &not_found, &context()))
+    };
+    let mut paid = entity(INVOICE, "paid", OrderKey::event(at(50)));
+    let hint = [event(INVOICE, Claim::Hint, 60)];
+    assert_eq!(settled(&paid, &hint, Rule::Hint), "dead_lettered - -> -; upstream_not_found; 60.0 dead");
+    let claimed = [observed(INVOICE, "deleted", 60)];
+    let held = "held paid -> paid; check in 15 s (not_found, try 0); 60.0 done";
+    assert_eq!(settled(&paid, &claimed, Rule::Terminal), held);
+    let crate::domain::Body::Ladder(body) = &mut paid.body;
+    body.fetched = true;
+    assert_eq!(settled(&paid, &hint, Rule::Hint), held);
+    paid.check = Some(due(INVOICE, "404", CheckReason::NotFound, 0));
+    let flagged = "diverged paid -> paid; check in 15 s (not_found, try 1); Set(Diverged)";
+    assert_eq!(settled(&paid, &[], Rule::Check), flagged);
+    // What is known to be gone is told by any 404.
+    let gone = entity(INVOICE, "deleted", OrderKey::event(at(50)));
+    assert_eq!(settled(&gone, &hint, Rule::Hint), "unchanged deleted -> deleted; 60.0 done");
+}
+
+#[test]
 fn a_run_that_could_not_be_asked_about_waits_longer_each_time_and_gives_up_in_the_end() {
     let entity = entity(INVOICE, "draft", OrderKey::event(at(50)));
     let reason = Reason::UpstreamUnavailable { detail: "status 500".to_owned() };
@@ -339,6 +363,32 @@ fn a_fetch_settles_a_tie_of_fields_with_what_the_upstream_has() {
     assert_eq!(settled("2"), (two, "unchanged open -> open; 97.0 done".to_owned()));
     let unlike = "unchanged open -> open; check in 15 s (unlike_claim, try 0); 97.0 done".to_owned();
     assert_eq!(settled("1"), (BTreeMap::new(), unlike));
+}
+
+#[test]
+fn an_answer_that_may_have_been_read_too_early_is_looked_at_again() {
+    let settled = |held: &Entity, pending: Pending, quantity: &str| {
+        let fields = [("quantity".into(), RawJson::from_valid(quantity))].into();
+        let states = [(SUBSCRIPTION.into(), "active".into())].into();
+        let reading = Reading::Found(Snapshot { states, fields, key: OrderKey::clock(at(98)) });
+        words(&settle(&Registry::shipped(), held, &[pending], asked(Rule::Hint), &reading, &context()))
+    };
+    let held = |fields_at: i64| {
+        let mut held = entity(SUBSCRIPTION, "active", OrderKey::event(at(50)));
+        let crate::domain::Body::Ladder(body) = &mut held.body;
+        body.fields = [("quantity".into(), RawJson::from_valid("5"))].into();
+        body.fields_key = Some(OrderKey::event(at(fields_at)));
+        held
+    };
+    let hint = |secs: i64| event(SUBSCRIPTION, Claim::Hint, secs);
+    let again = "unchanged active -> active; check in 15 s (unlike_claim, try 0)";
+    let enough = "unchanged active -> active";
+    // Something changed a moment ago, and the answer shows nothing of it.
+    assert_eq!(settled(&held(50), hint(97), "5"), format!("{again}; 97.0 done"));
+    assert_eq!(settled(&held(50), hint(60), "5"), format!("{enough}; 60.0 done"));
+    assert_eq!(settled(&held(50), hint(97), "1"), format!("{enough}; 97.0 done"));
+    // The answer would undo what an event of a moment ago said.
+    assert_eq!(settled(&held(97), hint(60), "1"), format!("{again}; 60.0 done"));
 }
 
 #[test]

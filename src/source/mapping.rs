@@ -15,6 +15,7 @@ use super::problem::Problems;
 use super::reference::{Reference, Tries};
 use super::scheme::{Scheme, Selected};
 use super::spec::{EntitySpec, EventSpec, SourceSpec, ThinSpec, TimeUnit};
+use super::value;
 use crate::domain::{Item, Kind, MachineName, Reason, SourceName, Timestamp};
 
 /// The most events of one delivery. One that holds more becomes a single dead letter.
@@ -128,7 +129,7 @@ impl Mapping {
         let outer = if self.tries.items.is_some() { &self.tries.body } else { &self.tries.item };
         let found = outer.walk(text).map_err(|e| event::not_json(&e.to_string()))?;
         let Some(list) = self.tries.items else {
-            event::check_object(text).map_err(|what| event::not_json(&what))?;
+            value::check_object(text).map_err(|what| event::not_json(&what))?;
             return Ok(vec![self.item(received, None, None, &found)]);
         };
         let failed = |why: &str| {

@@ -22,6 +22,7 @@ mod shipped;
 mod signature;
 mod snapshot;
 pub mod spec;
+mod time_unit;
 mod upstream;
 mod value;
 mod window;
@@ -109,6 +110,12 @@ impl Source {
     #[must_use]
     pub fn machines_of(&self, kind: &Kind) -> &[MachineName] {
         self.machines.get(kind).map_or(&[], Vec::as_slice)
+    }
+
+    /// A warning for people if every signing secret has expired, so that no delivery can be accepted any more.
+    #[must_use]
+    pub fn expired(&self, now: Timestamp) -> Option<String> {
+        self.signature.expired(now)
     }
 
     /// Judges the signature of the raw bytes. Header names must be in lower case.

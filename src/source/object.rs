@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use sha2::{Digest as _, Sha256};
 
@@ -9,21 +10,26 @@ use super::pattern::Patterns;
 use super::pointer::{Captured, Pointer, Slot, Trie};
 use super::problem::Problems;
 use super::spec::{EntitySpec, MachineSpec, TimeUnit};
-use super::value::Value;
-pub(super) use crate::domain::entity::ENTITY_ID_LEN_MAX;
+use super::value::{Value, check_object};
 use crate::domain::name::{self, NAME_LEN_MAX};
 use crate::domain::order::TimeOf;
-use crate::domain::{Claim, FieldName, Kind, MachineName, OrderKey, RawJson, StateName};
+use crate::domain::{Claim, FieldName, Kind, MachineName, OrderKey, RawJson, StateName, Timestamp};
 
 /// The largest value of a kept field in bytes. What is larger, or nested deeper than [`FIELD_DEPTH_MAX`], is kept as
 /// `{"left_out":{"bytes":N,"sha256":"..."}}`, so that a change still shows and the old value does not stay.
 pub const FIELD_LEN_MAX: usize = 4 * 1024;
+/// How far a time may lie ahead of our own clock and still be believed. A clock that is off by more than a day is
+/// broken (a wrong zone is off by less), and a time that is believed makes everything before it "older": an entity
+/// that nobody can be asked about would never move again.
+const AHEAD_MAX: Duration = Duration::from_secs(24 * 3600);
 /// The deepest nesting of a kept field.
 pub const FIELD_DEPTH_MAX: usize = 32;
 
 /// Where the parts of an object lie in one tree of pointers.
 #[derive(Debug)]
 pub(super) struct ObjectPlan {
+    /// The object itself, unless it is the whole text.
+    root: Option<Slot>,
     id: Vec<Slot>,
     version: Vec<Slot>,
     updated_at: Vec<Slot>,
@@ -94,7 +100,8 @@ impl ObjectPlan {
         if updated_at.is_empty() != order.unit.is_none() {
             problems.add(format!("{key}.updated_at_unit"), "it is needed exactly if `updated_at` is given");
         }
-        Self { id, version, updated_at, updated_at_unit: order.unit, fields, machines }
+        let root = (root != Pointer::default()).then(|| trie.add(&root));
+        Self { root, id, version, updated_at, updated_at_unit: order.unit, fields, machines }
     }
 
     /// The machines, in the order of their names.
@@ -102,20 +109,25 @@ impl ObjectPlan {
         self.machines.iter().map(|plan| &plan.machine)
     }
 
-    /// The object's id; none if it is missing, null, empty, too long or no id at all.
-    pub(super) fn id(&self, found: &Captured<'_>) -> Option<Arc<str>> {
-        first(found, &self.id).and_then(|(_, value)| entity_id(value))
+    /// The object's id; none if it, or the whole object, is missing or null.
+    pub(super) fn id(&self, found: &Captured<'_>, trie: &Trie) -> Result<Option<Arc<str>>, String> {
+        if let Some((slot, json)) = self.root.and_then(|slot| Some((slot, found.get(slot)?)))
+            && json != "null"
+        {
+            check_object(json).map_err(|why| at(trie, slot, &why))?;
+        }
+        let Some((slot, value)) = first(found, &self.id) else { return Ok(None) };
+        value.entity_id().map(Some).map_err(|why| at(trie, slot, &why))
     }
 
     /// The order key that the object itself gives, if it does.
     pub(super) fn order_key(&self, found: &Captured<'_>, trie: &Trie) -> Result<Option<OrderKey>, String> {
-        let wrong = |slot: Slot, why: String| format!("`{}`: {why}", trie.pointer(slot));
         if let Some((slot, value)) = first(found, &self.version) {
-            return value.version().map(|n| Some(OrderKey::Version(n))).map_err(|why| wrong(slot, why));
+            return value.version().map(|n| Some(OrderKey::Version(n))).map_err(|why| at(trie, slot, &why));
         }
         if let (Some((slot, value)), Some(unit)) = (first(found, &self.updated_at), self.updated_at_unit) {
             let key = |at| Some(OrderKey::Time { at, of: TimeOf::Object });
-            return value.time(unit).map(key).map_err(|why| wrong(slot, why));
+            return value.time(unit).map(key).map_err(|why| at(trie, slot, &why));
         }
         Ok(None)
     }
@@ -184,15 +196,14 @@ impl MachinePlan {
         self.fallback.find(event_type).map_or(Ok(Claim::Hint), |form| form.claim(event_type))
     }
 
-    /// The state that the object has; none if it is missing, null, empty or no string.
+    /// The state that the object has; none if it is missing, null or empty. Another type is an error: whoever sent it
+    /// meant a state, and as a hint it would be blamed on the event.
     fn observed(&self, found: &Captured<'_>, trie: &Trie) -> Result<Option<StateName>, String> {
         let Some((slot, value)) = first(found, &self.state) else { return Ok(None) };
-        let state = value.string().filter(|state| !state.is_empty());
-        if state.as_ref().is_some_and(|state| state.len() > NAME_LEN_MAX) {
-            let pointer = trie.pointer(slot);
-            return Err(format!("`{pointer}`: found {value}, expected a state of at most {NAME_LEN_MAX} bytes"));
-        }
-        Ok(state.as_deref().map(StateName::new))
+        let expected = format!("expected a state: a string of at most {NAME_LEN_MAX} bytes");
+        let fitting = value.string().filter(|state| state.len() <= NAME_LEN_MAX);
+        let state = fitting.ok_or_else(|| at(trie, slot, &format!("found {value}, {expected}")))?;
+        Ok((!state.is_empty()).then(|| StateName::new(&state)))
     }
 }
 
@@ -221,9 +232,17 @@ impl ClaimForm {
     }
 }
 
-/// An entity's id; none if the value is no id, or one that is too long.
-pub(super) fn entity_id(value: Value<'_>) -> Option<Arc<str>> {
-    value.id().filter(|id| id.len() <= ENTITY_ID_LEN_MAX).map(Arc::from)
+/// What is wrong, behind the place where it was found.
+fn at(trie: &Trie, slot: Slot, why: &str) -> String {
+    format!("`{}`: {why}", trie.pointer(slot))
+}
+
+/// The order key, unless it is a time too far ahead of the clock to prove anything: then the other one.
+pub(super) fn believable(key: OrderKey, clock: Timestamp, otherwise: OrderKey) -> OrderKey {
+    match key {
+        OrderKey::Time { at, of: _ } if at.since(clock) > AHEAD_MAX => otherwise,
+        OrderKey::Time { .. } | OrderKey::Version(_) => key,
+    }
 }
 
 /// Reports a kind whose name is none.

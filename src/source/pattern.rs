@@ -4,6 +4,8 @@ use super::problem::Problems;
 
 /// The most `*` in one pattern: matching tries every split.
 const STARS_MAX: usize = 2;
+/// The longest event type in bytes; one that is longer is a dead letter.
+pub(super) const TYPE_LEN_MAX: usize = 255;
 
 /// Values by pattern. `*` stands for one or more characters other than `.`, so `charge.*` is no `charge.dispute.closed`.
 ///
@@ -15,15 +17,15 @@ pub(super) struct Patterns<T> {
 }
 
 impl<T> Patterns<T> {
-    /// Orders the patterns; one that is there twice, empty or has too many `*` is a problem.
+    /// Orders the patterns; one that is there twice or is none is a problem.
     pub(super) fn compile(key: &str, mut entries: Vec<(String, T)>, problems: &mut Problems) -> Self {
         entries.sort_by_cached_key(|(pattern, _)| {
             let stars = pattern.matches('*').count();
             (stars > 0, std::cmp::Reverse(pattern.len() - stars), pattern.clone())
         });
         for (pattern, _) in &entries {
-            if pattern.is_empty() || pattern.matches('*').count() > STARS_MAX {
-                problems.add(key, format!("`{pattern}` is not a pattern; it needs text, and at most {STARS_MAX} `*`"));
+            if let Some(why) = fault(pattern) {
+                problems.add(key, format!("`{pattern}` is not a pattern; {why}"));
             }
         }
         for pair in entries.windows(2) {
@@ -40,6 +42,23 @@ impl<T> Patterns<T> {
     pub(super) fn find(&self, text: &str) -> Option<&T> {
         self.entries.iter().find(|(pattern, _)| matches(pattern, text)).map(|(_, value)| value)
     }
+}
+
+/// What is wrong with a pattern. One that no event type has is refused: its rule would silently never apply.
+fn fault(pattern: &str) -> Option<String> {
+    if pattern.is_empty() || pattern.matches('*').count() > STARS_MAX {
+        return Some(format!("it needs text, and at most {STARS_MAX} `*`"));
+    }
+    if pattern.contains("**") {
+        return Some("write one `*`; there is none that also stands for `.`".to_owned());
+    }
+    if pattern.split('.').any(str::is_empty) {
+        return Some("no type starts or ends with `.` or has two in a row; remove the one too many".to_owned());
+    }
+    if pattern.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        return Some("no type holds spaces or control characters; remove them".to_owned());
+    }
+    (pattern.len() > TYPE_LEN_MAX).then(|| format!("no type has more than {TYPE_LEN_MAX} bytes; shorten it"))
 }
 
 fn matches(pattern: &str, text: &str) -> bool {
@@ -85,5 +104,28 @@ mod tests {
         check(&["invoice.p*", "invoice.*d"], "invoice.paid", Some("invoice.*d"));
         check(&["charge.*", "charge.refund.*"], "charge.refund.updated", Some("charge.refund.*"));
         check(&["charge.*"], "invoice.paid", None);
+    }
+
+    #[test]
+    fn a_pattern_that_can_never_match_is_refused() {
+        let check = |pattern: &str, expected: &str| {
+            let mut problems = Problems::of("test");
+            let _ = Patterns::compile("types", vec![(pattern.to_owned(), ())], &mut problems);
+            let found = problems.into_result().err().unwrap_or_default();
+            let found: Vec<_> = found.iter().map(ToString::to_string).collect();
+            let expected = format!("source `test`: types: `{pattern}` is not a pattern; {expected}");
+            assert!(matches!(&found[..], [one] if one.starts_with(&expected)), "{pattern}: {found:?}");
+        };
+        check("", "it needs text");
+        check("*.*.*", "it needs text, and at most 2 `*`");
+        check("**", "write one `*`");
+        check("charge.**", "write one `*`");
+        for dots in [".", "a..b", ".a", "a.", "*..*", "*."] {
+            check(dots, "no type starts or ends with `.`");
+        }
+        for spaced in [" a", "a ", "a b", "a\n", "a\u{0}"] {
+            check(spaced, "no type holds spaces");
+        }
+        check(&"a".repeat(256), "no type has more than 255 bytes");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! - No number passes through a float: what is found is text.
 //! - Of equal keys in one object the last counts, as in `JSON.parse`.
+//! - A pointer that leads through a null finds that null: what would hold the value says that there is none.
 //! - What no pointer leads into is skipped without recursion, however deep it is.
 
 use std::borrow::Cow;
@@ -125,6 +126,18 @@ impl Trie {
         Ok(captured)
     }
 
+    /// Puts a null wherever a pointer leads on from this node.
+    fn end_in_null(&self, at: usize, captured: &mut Captured<'_>) {
+        let Some(node) = self.nodes.get(at) else { return };
+        for child in node.keys.values() {
+            let slot = self.nodes.get(*child).and_then(|child| child.slot);
+            if let Some(value) = slot.and_then(|slot| captured.values.get_mut(slot)) {
+                *value = Some(RawValue::NULL);
+            }
+            self.end_in_null(*child, captured);
+        }
+    }
+
     /// Forgets what was found at this node and below it.
     fn forget(&self, at: usize, captured: &mut Captured<'_>) {
         let Some(node) = self.nodes.get(at) else { return };
@@ -174,6 +187,9 @@ impl<'a> DeserializeSeed<'a> for Step<'_, '_, 'a> {
         let raw: &'a RawValue = serde::Deserialize::deserialize(json)?;
         if let Some(value) = node.slot.and_then(|slot| self.captured.values.get_mut(slot)) {
             *value = Some(raw);
+        }
+        if raw.get() == "null" {
+            self.trie.end_in_null(self.node, self.captured);
         }
         if node.keys.is_empty() || !raw.get().starts_with(['{', '[']) {
             return Ok(());
@@ -237,6 +253,7 @@ impl<'a> Visitor<'a> for Step<'_, '_, 'a> {
     }
 
     fn visit_unit<E>(self) -> Result<(), E> {
+        self.trie.end_in_null(self.node, self.captured);
         Ok(())
     }
 }

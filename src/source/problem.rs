@@ -57,13 +57,3 @@ impl Problems {
         if self.found.is_empty() { Ok(()) } else { Err(self.found) }
     }
 }
-
-/// ` (did you mean `...`?)` with the nearest of the candidates, or nothing.
-pub(super) fn did_you_mean<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> String {
-    candidates
-        .into_iter()
-        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= 2.max(candidate.len() / 3))
-        .min()
-        .map_or_else(String::new, |(_, candidate)| format!(" (did you mean `{candidate}`?)"))
-}

@@ -2,11 +2,12 @@
 //!
 //! Texts that are signed (id, timestamp) are used as they came, never printed anew from what was read.
 
-use super::problem::{Problems, did_you_mean};
+use super::problem::Problems;
 use super::rejection::Rejection;
 use super::spec::{Encoding, HeaderForm, HeaderNames, Mac, SignatureSpec, TimeUnit};
 use super::window::Freshness;
 use crate::domain::Timestamp;
+use crate::domain::suggest::{did_you_mean, nearest};
 
 /// The longest header that is looked at, in bytes.
 pub(super) const HEADER_LEN_MAX: usize = 8 * 1024;
@@ -121,22 +122,28 @@ impl Scheme {
 
     /// The headers that count: those of the first set that is complete.
     pub(super) fn select<'a>(&'a self, headers: &'a [(String, String)]) -> Result<Selected<'a>, Rejection> {
-        for names in &self.headers {
-            let wanted = [names.id.as_deref(), names.timestamp.as_deref(), Some(names.signature.as_str())];
-            let missing = wanted.into_iter().flatten().any(|name| headers.iter().all(|(given, _)| given != name));
-            if missing {
-                continue;
-            }
-            let [id, timestamp, signature] = wanted;
-            return Ok(Selected {
-                id: id.map(|name| only(headers, name)).transpose()?,
-                timestamp: timestamp.map(|name| only(headers, name)).transpose()?,
-                signature: signature.map_or(Ok(""), |name| only(headers, name))?,
-                header: &names.signature,
-            });
-        }
-        let header = self.headers.iter().map(|names| names.signature.as_str()).collect::<Vec<_>>().join("` or `");
-        Err(Rejection::Missing { header, detail: "it, or a header that belongs to it, did not come" })
+        let came = |name: &str| headers.iter().any(|(given, _)| given == name);
+        let complete = |names: &&HeaderNames| wanted(names).all(came);
+        let Some(names) = self.headers.iter().find(complete) else { return Err(self.incomplete(&came)) };
+        let only = |name: &Option<String>| name.as_deref().map(|name| only(headers, name)).transpose();
+        Ok(Selected {
+            id: only(&names.id)?,
+            timestamp: only(&names.timestamp)?,
+            signature: self::only(headers, &names.signature)?,
+            header: &names.signature,
+        })
+    }
+
+    /// Which header is missing: of the set that nearly came its first, or if none did, each set's signature.
+    fn incomplete(&self, came: &impl Fn(&str) -> bool) -> Rejection {
+        let given = |names: &&HeaderNames| wanted(names).filter(|name| came(name)).count();
+        // Of sets that are equally near, the first.
+        let nearest = self.headers.iter().rev().max_by_key(given).filter(|names| given(names) > 0);
+        let header = nearest.and_then(|names| wanted(names).find(|name| !came(name))).map_or_else(
+            || self.headers.iter().map(|names| names.signature.as_str()).collect::<Vec<_>>().join("` or `"),
+            str::to_owned,
+        );
+        Rejection::Missing { header, detail: "it did not come" }
     }
 
     /// Takes the request's headers apart.
@@ -281,6 +288,11 @@ fn only<'a>(headers: &'a [(String, String)], name: &str) -> Result<&'a str, Reje
     Ok(value)
 }
 
+/// The headers of a set.
+fn wanted(names: &HeaderNames) -> impl Iterator<Item = &str> {
+    [names.id.as_deref(), names.timestamp.as_deref(), Some(names.signature.as_str())].into_iter().flatten()
+}
+
 fn lower_case(names: &HeaderNames) -> HeaderNames {
     HeaderNames {
         id: names.id.as_ref().map(|name| name.to_ascii_lowercase()),
@@ -309,7 +321,7 @@ fn template(spec: &SignatureSpec, problems: &mut Problems) -> Vec<Segment> {
                 None => problems.add("signature.url", "it is needed, since `{url}` is signed"),
             },
             other => {
-                let near = did_you_mean(other, ["id", "timestamp", "url", "body"]);
+                let near = did_you_mean(nearest(other, ["id", "timestamp", "url", "body"]));
                 problems.add(KEY, format!("`{{{other}}}` is not known{near}"));
             }
         }

@@ -7,9 +7,16 @@ use secrecy::{ExposeSecret, SecretSlice, SecretString};
 use super::problem::Problems;
 use super::spec::{KeyDecode, SignatureSpec};
 use crate::domain::Timestamp;
+use crate::domain::suggest::{did_you_mean, nearest};
 
 /// The most secrets a source may have: each costs a MAC over the body of every forged request.
 pub const SECRETS_MAX: usize = 16;
+/// What a secret is often wrapped in by mistake.
+const QUOTES: [char; 2] = ['\'', '"'];
+/// The words that may stand behind a secret.
+const WORDS: [&str; 2] = ["not_before", "not_after"];
+/// The same, for an error.
+const EXPECTED: &str = "`not_before=TIME` or `not_after=TIME` (a secret itself holds no space)";
 
 /// What a source is compiled with beside its declaration.
 #[derive(Clone, Debug, Default)]
@@ -35,12 +42,25 @@ pub struct SigningSecret {
 
 /// A list of secrets that cannot be read. Never holds a secret.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("secret {place}: `{word}` is not an RFC 3339 time, for example `not_after=2027-01-31T00:00:00Z`")]
-pub struct Unreadable {
-    /// The secret's place in the list, from 1.
-    pub place: usize,
-    /// The word at fault.
-    pub word: String,
+pub enum Unreadable {
+    /// A time that is none.
+    #[error("secret {place}: `{word}` is not an RFC 3339 time, for example `not_after=2027-01-31T00:00:00Z`")]
+    Time {
+        /// The secret's place in the list, from 1.
+        place: usize,
+        /// The word at fault.
+        word: String,
+    },
+    /// A word behind the secret that says nothing.
+    #[error("secret {place}: {word} behind the secret is not known{near}; expected {}", EXPECTED)]
+    Word {
+        /// The secret's place in the list, from 1.
+        place: usize,
+        /// The word, or, if it may be part of a secret, which one it is.
+        word: String,
+        /// The word that may have been meant.
+        near: String,
+    },
 }
 
 /// A secret as the bytes of a key.
@@ -63,16 +83,16 @@ impl SigningSecret {
     /// it. A secret with a comma in it must come from a file.
     ///
     /// # Errors
-    /// A time that cannot be read.
+    /// A time that cannot be read, or a word behind a secret that is not known.
     pub fn from_variable(text: &str) -> Result<Vec<Self>, Unreadable> {
         text.split(',').enumerate().map(|(i, part)| Self::parse(i + 1, part)).collect()
     }
 
     /// Reads the secrets of a file: one a line, as `SECRET`, optionally with ` not_before=TIME` and ` not_after=TIME`
-    /// behind it. Empty lines and lines that start with `#` say nothing.
+    /// behind it: no secret that is read from a list holds a space. Empty lines and lines that start with `#` say nothing.
     ///
     /// # Errors
-    /// A time that cannot be read.
+    /// A time that cannot be read, or a word behind a secret that is not known.
     pub fn from_file(text: &str) -> Result<Vec<Self>, Unreadable> {
         let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
         lines.enumerate().map(|(i, line)| Self::parse(i + 1, line)).collect()
@@ -80,18 +100,31 @@ impl SigningSecret {
 
     fn parse(place: usize, text: &str) -> Result<Self, Unreadable> {
         let (mut rest, mut not_before, mut not_after) = (text, None, None);
-        while let Some((before, word)) = rest.rsplit_once(' ') {
+        // A space before the secret, or behind it alone, stays: it is refused with the secret.
+        while let Some((before, word)) = rest.trim_end().rsplit_once(' ')
+            && !before.trim().is_empty()
+        {
             let (slot, time) = match word.split_once('=') {
                 Some(("not_before", time)) => (&mut not_before, time),
                 Some(("not_after", time)) => (&mut not_after, time),
-                Some(_) | None => break,
+                Some(_) | None => return Err(unknown(place, word, before.split_whitespace().count())),
             };
-            let at = Timestamp::parse_rfc3339(time).ok_or_else(|| Unreadable { place, word: word.to_owned() })?;
+            let at = Timestamp::parse_rfc3339(time).ok_or_else(|| Unreadable::Time { place, word: word.to_owned() })?;
             *slot = Some(at);
-            rest = before;
+            rest = before.trim_end();
         }
         Ok(Self { text: SecretString::from(rest), not_before, not_after })
     }
+}
+
+/// A word that is not known. It is only shown if it was surely meant as one, and not as part of a secret.
+fn unknown(place: usize, word: &str, number: usize) -> Unreadable {
+    let ends = |c: char| !c.is_ascii_alphabetic() && c != '_' && c != '-';
+    let (name, value) = word.split_once(ends).unwrap_or((word, ""));
+    let near = did_you_mean(nearest(name, WORDS));
+    let meant = !near.is_empty() || Timestamp::parse_rfc3339(value).is_some();
+    let word = if meant { format!("`{name}`") } else { format!("word {number}") };
+    Unreadable::Word { place, word, near }
 }
 
 impl Key {
@@ -99,6 +132,15 @@ impl Key {
     pub(super) fn counts_at(&self, now: Timestamp) -> bool {
         self.not_before.is_none_or(|from| from <= now) && self.not_after.is_none_or(|until| now < until)
     }
+}
+
+/// What is wrong if every secret has expired: whatever comes is refused then, and nothing else would say why.
+pub(super) fn expired(keys: &[Key], now: Timestamp) -> Option<String> {
+    let ends: Option<Vec<_>> = keys.iter().map(|key| key.not_after.filter(|until| *until <= now)).collect();
+    let last = ends?.into_iter().max()?;
+    Some(format!(
+        "every signing secret has expired, the last at {last}; deliveries are refused until one that counts is set"
+    ))
 }
 
 /// The keys of the secrets, in their order; what is wrong with a secret goes to the problems.
@@ -133,6 +175,13 @@ fn key(spec: &SignatureSpec, secret: &SigningSecret) -> Result<Key, String> {
     }
     if text.trim() != text {
         return Err("it has spaces or line breaks at an end; remove them".to_owned());
+    }
+    if let Some(n) = text.chars().position(|c| c != ' ' && !c.is_ascii_graphic()) {
+        let why = "is not printable ASCII (it may be invisible); copy the secret anew";
+        return Err(format!("its character {} {why}", n + 1));
+    }
+    if text.starts_with(QUOTES) || text.ends_with(QUOTES) {
+        return Err("it stands in quotes, which would be part of it; remove them".to_owned());
     }
     if let (Some(from), Some(until)) = (secret.not_before, secret.not_after)
         && until <= from

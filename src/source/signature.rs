@@ -37,6 +37,11 @@ impl Signature {
         Self { scheme: Scheme::compile(spec, problems), keys: secret::keys(spec, secrets, problems) }
     }
 
+    /// What is wrong if every secret has expired.
+    pub(super) fn expired(&self, now: Timestamp) -> Option<String> {
+        secret::expired(&self.keys, now)
+    }
+
     /// Verifies the raw bytes. The code comes first and the timestamp second, so that a stranger learns nothing of
     /// our clock; each key costs one pass over the body, however many signatures came.
     pub(super) fn verify(

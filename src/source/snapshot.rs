@@ -1,6 +1,6 @@
 //! How an upstream's answer about one entity is read.
 
-use super::object::{ObjectPlan, OrderSpec};
+use super::object::{self, ObjectPlan, OrderSpec};
 use super::pointer::Trie;
 use super::problem::Problems;
 use super::spec::{EntitySpec, LookupSpec};
@@ -32,7 +32,7 @@ impl AnswerPlan {
     fn try_read(&self, key: &EntityKey, body: &[u8], clock: Timestamp) -> Result<Snapshot, String> {
         let text = std::str::from_utf8(body).map_err(|_| "the answer is not UTF-8".to_owned())?;
         let found = self.trie.walk(text).map_err(|e| format!("the answer is not JSON: {e}"))?;
-        match self.object.id(&found) {
+        match self.object.id(&found, &self.trie)? {
             Some(id) if id == key.id => {}
             Some(id) => return Err(format!("the answer is about `{id}`, asked for was `{}`", key.id)),
             None => return Err(format!("the answer has no id where `{}` was expected", key.id)),
@@ -41,7 +41,9 @@ impl AnswerPlan {
         if states.is_empty() {
             return Err("the answer has no state".to_owned());
         }
-        let own = self.object.order_key(&found, &self.trie)?;
-        Ok(Snapshot { states, fields: self.object.fields(&found), key: own.unwrap_or(OrderKey::clock(clock)) })
+        let fetched = OrderKey::clock(clock);
+        let own = self.object.order_key(&found, &self.trie)?.unwrap_or(fetched);
+        let key = object::believable(own, clock, fetched);
+        Ok(Snapshot { states, fields: self.object.fields(&found), key })
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of sources as a whole: declaration and bytes in, events out.
 
+mod ahead;
 mod batches;
 mod declarations;
 mod door;
@@ -10,6 +11,7 @@ mod pointers;
 mod schemes;
 mod secrets;
 mod shipped;
+mod unreadable;
 mod upstream;
 
 use super::spec::SourceSpec;

@@ -7,9 +7,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use secrecy::{ExposeSecret as _, SecretString};
 
-use super::problem::{Problems, did_you_mean};
+use super::problem::Problems;
 use super::secret::Secrets;
 use super::spec::{Auth, LookupSpec, SourceSpec, UpstreamSpec};
+use crate::domain::suggest::{did_you_mean, nearest};
 use crate::domain::{EntityKey, Kind, Mode};
 
 /// What stands for the entity's id in a path.
@@ -191,7 +192,7 @@ fn check_braces(key: &str, template: &str, words: &[&str], problems: &mut Proble
     for part in template.split('{').skip(1) {
         let word = part.split_once('}').map_or(part, |(word, _)| word);
         if !words.contains(&word) {
-            let near = did_you_mean(word, words.iter().copied());
+            let near = did_you_mean(nearest(word, words.iter().copied()));
             problems.add(key, format!("`{{{word}}}` is not known{near}"));
         }
     }

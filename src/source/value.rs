@@ -1,12 +1,11 @@
 //! Values of an event as they were written, and what they mean: ids, times, versions.
 
 use std::fmt;
-
-use rust_decimal::Decimal;
-use rust_decimal::prelude::ToPrimitive as _;
+use std::sync::Arc;
 
 use super::spec::TimeUnit;
 use crate::domain::Timestamp;
+use crate::domain::entity::ENTITY_ID_LEN_MAX;
 
 /// How much of a value is shown in an error.
 const SHOWN_MAX: usize = 64;
@@ -45,6 +44,13 @@ impl Value<'_> {
         .filter(|id| !id.is_empty())
     }
 
+    /// An entity's id. One that is there but cannot be used is an error, not silence: its entity would be missed.
+    pub(super) fn entity_id(self) -> Result<Arc<str>, String> {
+        self.id().filter(|id| id.len() <= ENTITY_ID_LEN_MAX).map(Arc::from).ok_or_else(|| {
+            format!("found {self}, expected an id: a string of 1 to {ENTITY_ID_LEN_MAX} bytes, or a whole number")
+        })
+    }
+
     /// A version: a whole number, as such or in a string.
     pub(super) fn version(self) -> Result<u64, String> {
         let read = self.id().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
@@ -69,14 +75,9 @@ impl Value<'_> {
             Self::Json(json) if json.starts_with(|c: char| c == '-' || c.is_ascii_digit()) => Some(json.to_owned()),
             Self::Json(_) | Self::Header(_) => self.string(),
         };
-        let read = |text: &str| match unit {
-            TimeUnit::UnixS => decimal(text, 9).map(Timestamp::from_nanos),
-            TimeUnit::UnixMs => decimal(text, 6).map(Timestamp::from_nanos),
-            TimeUnit::Rfc3339 => Timestamp::parse_rfc3339(text),
-            TimeUnit::NaiveUtc => Timestamp::parse_rfc3339(&format!("{text}Z")),
-        };
-        text.as_deref().and_then(read).ok_or_else(|| {
-            let milliseconds = unit == TimeUnit::UnixS && text.as_deref().is_some_and(|t| decimal(t, 6).is_some());
+        text.as_deref().and_then(|text| unit.read(text)).ok_or_else(|| {
+            let in_ms = || text.as_deref().and_then(|text| TimeUnit::UnixMs.read(text));
+            let milliseconds = unit == TimeUnit::UnixS && in_ms().is_some();
             let near = if milliseconds { " (is it `unix_ms`?)" } else { "" };
             format!("found {self}, expected {}{near}", unit.expected())
         })
@@ -94,52 +95,15 @@ impl fmt::Display for Value<'_> {
     }
 }
 
-impl TimeUnit {
-    /// What a value of this unit looks like.
-    const fn expected(self) -> &'static str {
-        match self {
-            Self::UnixS => "seconds since 1970 such as 1780586634",
-            Self::UnixMs => "milliseconds since 1970 such as 1780586634000",
-            Self::Rfc3339 => "a time such as \"2026-06-04T15:23:54.25Z\"",
-            Self::NaiveUtc => "a time without a zone such as \"2026-06-04T15:23:54\"",
-        }
-    }
-}
-
-/// Reads a decimal number, as JSON writes it, times ten to the power of `places`, rounded towards zero.
-fn decimal(text: &str, places: u32) -> Option<i64> {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let (mantissa, exponent) = digits.split_once(['e', 'E']).unwrap_or((digits, "0"));
-    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, "0"));
-    let exponent = exponent.trim_start_matches(['+', '-']);
-    // The library reads more than JSON allows: `.5`, `1_000`, `+1`.
-    if [whole, fraction, exponent].iter().any(|part| part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit())) {
-        return None;
-    }
-    let number = if text.contains(['e', 'E']) { Decimal::from_scientific(text) } else { text.parse() };
-    number.ok()?.checked_mul(Decimal::from(10_i64.pow(places)))?.trunc().to_i64()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn decimals_are_read_by_their_digits() {
-        let check = |text, expected| assert_eq!(decimal(text, 9), expected, "{text}");
-        check("1780586634", Some(1_780_586_634_000_000_000));
-        check("1780586634.1", Some(1_780_586_634_100_000_000));
-        check("1780586634.123456789999", Some(1_780_586_634_123_456_789));
-        check("1.780586634e9", Some(1_780_586_634_000_000_000));
-        check("17805866340e-1", Some(1_780_586_634_000_000_000));
-        check("-0.5", Some(-500_000_000));
-        check("0", Some(0));
-        check("9223372036.854775807", Some(i64::MAX));
-        check("9223372036.854775808", None);
-        for wrong in
-            ["", ".", "1.", ".5", "+1", "1e", "1e999999999999", "1e30", "1e-400", "abc", "1_000", "0x10", " 1", "--1"]
-        {
-            check(wrong, None);
-        }
-    }
+/// Whether a JSON text is an object, or else what it is.
+pub(super) fn check_object(json: &str) -> Result<(), String> {
+    let what = match json.trim_start().bytes().next() {
+        Some(b'{') => return Ok(()),
+        Some(b'[') => "a list",
+        Some(b'"') => "a string",
+        Some(b't' | b'f') => "true or false",
+        Some(b'n') => "null",
+        Some(_) | None => "a number",
+    };
+    Err(format!("expected an object, found {what}"))
 }

@@ -1,4 +1,4 @@
-//! Freshness: which signed timestamps are neither too old nor too new, and how timestamps are read and written.
+//! Freshness: which signed timestamps are neither too old nor too new.
 
 use std::time::Duration;
 
@@ -53,36 +53,5 @@ impl Freshness {
             return Err(Rejection::TooNew { signed_at, by: signed_at.since(now), tolerance });
         }
         Ok(())
-    }
-}
-
-impl TimeUnit {
-    /// Reads a signed timestamp: strictly, so that no two readings of one text exist.
-    pub(super) fn read_signed(self, text: &str) -> Option<Timestamp> {
-        let whole = || text.bytes().all(|b| b.is_ascii_digit()).then(|| text.parse::<i64>().ok()).flatten();
-        match self {
-            Self::UnixS => whole()?.checked_mul(1_000_000_000).map(Timestamp::from_nanos),
-            Self::UnixMs => whole()?.checked_mul(1_000_000).map(Timestamp::from_nanos),
-            Self::Rfc3339 => Timestamp::parse_rfc3339(text),
-            Self::NaiveUtc => Timestamp::parse_rfc3339(&format!("{text}Z")),
-        }
-    }
-
-    /// Writes a timestamp as a sender would.
-    pub(super) fn write(self, at: Timestamp) -> String {
-        match self {
-            Self::UnixS => at.secs().to_string(),
-            Self::UnixMs => at.nanos().div_euclid(1_000_000).to_string(),
-            Self::Rfc3339 => at.to_string(),
-            Self::NaiveUtc => at.to_string().trim_end_matches('Z').to_owned(),
-        }
-    }
-
-    fn round_down(self, at: Timestamp) -> Timestamp {
-        match self {
-            Self::UnixS => Timestamp::from_secs(at.secs()),
-            Self::UnixMs => Timestamp::from_millis(at.nanos().div_euclid(1_000_000)),
-            Self::Rfc3339 | Self::NaiveUtc => at,
-        }
     }
 }

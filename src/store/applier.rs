@@ -2,13 +2,14 @@
 //! window again when it has drained, and, when there is nothing else to do, proves the view whole.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Error;
-use super::core::{Core, Ending, State};
 use super::gather::{Gatherer, gather};
+use super::lock::unpoisoned;
 use super::overlay::Batch;
+use super::shared::{Ending, Shared, State};
 use super::view::Meta;
 use super::window::Bounds;
 use crate::domain::Lsn;
@@ -30,7 +31,7 @@ const REFILL_RECORDS: usize = 2000;
 
 /// The applier's own state.
 pub(super) struct Applier {
-    core: Arc<Core>,
+    shared: Arc<Shared>,
     /// What the view says of itself.
     meta: Meta,
     /// Whether the view is proved whole.
@@ -50,8 +51,8 @@ enum Task {
 }
 
 impl Applier {
-    pub(super) fn new(core: Arc<Core>, meta: Meta, judged_upto: Lsn) -> Self {
-        Self { core, meta, walked: false, walks: false, judged_upto }
+    pub(super) fn new(shared: Arc<Shared>, meta: Meta, judged_upto: Lsn) -> Self {
+        Self { shared, meta, walked: false, walks: false, judged_upto }
     }
 
     /// What the view says of itself.
@@ -79,7 +80,7 @@ impl Applier {
         // The window is not known yet, so the view keeps the low water that it has.
         let low_water = self.meta.scan_from;
         loop {
-            let batch = self.core.state().overlay.batch(BATCH_KEYS, BATCH_RECORDS);
+            let batch = self.shared.state().overlay.batch(BATCH_KEYS, BATCH_RECORDS);
             if batch.is_empty() {
                 return Ok(());
             }
@@ -90,21 +91,21 @@ impl Applier {
     /// Writes everything that waits, and says that the view is complete up to `through`.
     pub(super) fn complete(&mut self, through: Lsn) -> Result<(), Error> {
         self.load()?;
-        let scan_from = self.core.state().window.low_water();
+        let scan_from = self.shared.state().window.low_water();
         self.meta = Meta { complete: true, applied: through, scan_from, ..self.meta };
-        self.core.with_view(|view| view.apply(&BTreeMap::new(), self.meta))
+        self.shared.with_view(|view| view.apply(&BTreeMap::new(), self.meta))
     }
 
     /// Writes everything that waits in the order of keys, which is faster and leaves the view incomplete on the way.
     fn load(&mut self) -> Result<(), Error> {
-        let batch = self.core.state().overlay.batch(usize::MAX, usize::MAX);
+        let batch = self.shared.state().overlay.batch(usize::MAX, usize::MAX);
         let mut writes: Vec<_> = batch.writes.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         let mut meta = self.meta;
         meta.counts += batch.counts;
         while !writes.is_empty() {
             let rest = writes.split_off(writes.len().min(BATCH_KEYS));
             let part: BTreeMap<_, _> = writes.into_iter().collect();
-            self.core.with_view(|view| view.apply(&part, meta))?;
+            self.shared.with_view(|view| view.apply(&part, meta))?;
             writes = rest;
         }
         self.applied(meta, &batch);
@@ -114,10 +115,10 @@ impl Applier {
     fn next(&mut self) -> Task {
         // Commits wait for the walk: it takes turns with everything else.
         self.walks = !self.walks && !self.walked;
-        let mut state = self.core.state();
+        let mut state = self.shared.state();
         let mut gathered = false;
         loop {
-            let failed = state.ending == Ending::Open && self.core.signals.check().is_err();
+            let failed = state.ending == Ending::Open && self.shared.signals.check().is_err();
             if failed || state.ending == Ending::Drop || (state.ending == Ending::Drain && state.overlay.is_empty()) {
                 return Task::End;
             }
@@ -134,20 +135,20 @@ impl Applier {
                 return Task::Walk;
             }
             state = if state.overlay.is_empty() {
-                self.core.work.wait(state).unwrap_or_else(PoisonError::into_inner)
+                unpoisoned(self.shared.work.wait(state))
             } else {
                 gathered = true;
-                let waits = |state: &mut State| !is_ripe(state) && self.core.signals.check().is_ok();
-                let waited = self.core.work.wait_timeout_while(state, GATHER_FOR, waits);
-                waited.unwrap_or_else(PoisonError::into_inner).0
+                let waits = |state: &mut State| !is_ripe(state) && self.shared.signals.check().is_ok();
+                let waited = self.shared.work.wait_timeout_while(state, GATHER_FOR, waits);
+                unpoisoned(waited).0
             };
         }
     }
 
     fn walk(&mut self) -> Result<(), Error> {
-        self.walked = self.core.with_view(|view| view.walk(WALK_PAIRS))?;
+        self.walked = self.shared.with_view(|view| view.walk(WALK_PAIRS))?;
         if self.walked {
-            self.core.signals.prove();
+            self.shared.signals.prove();
         }
         Ok(())
     }
@@ -157,7 +158,7 @@ impl Applier {
         meta.applied = batch.through;
         meta.scan_from = low_water.min(Lsn(batch.through.0 + 1));
         meta.counts += batch.counts;
-        self.core.with_view(|view| view.apply(&batch.writes, meta))?;
+        self.shared.with_view(|view| view.apply(&batch.writes, meta))?;
         self.applied(meta, batch);
         Ok(())
     }
@@ -165,28 +166,28 @@ impl Applier {
     /// The view shows a batch now.
     fn applied(&mut self, meta: Meta, batch: &Batch) {
         self.meta = meta;
-        let mut state = self.core.state();
+        let mut state = self.shared.state();
         state.overlay.forget(batch);
         // Also in a load, where the view is not complete: it tells readers that what they read may have changed.
         state.applied = state.applied.max(batch.through);
-        self.core.room.notify_all();
+        self.shared.room.notify_all();
     }
 
     /// Reads on where the window's cursor stands.
     fn refill(&self) -> Result<(), Error> {
         let (from, wanted, synced) = {
-            let state = self.core.state();
+            let state = self.shared.state();
             let Some(from) = state.window.behind() else { return Ok(()) };
             (from, state.window.wanted(), state.synced)
         };
-        let bounds = Bounds { events: wanted, decoded_bytes: self.core.options.window_decoded_bytes };
-        let gatherer = Gatherer::new(self.core.shards, bounds, from);
-        let found = gather(self.core.reader.scan(from), gatherer, REFILL_RECORDS, synced, self.judged_upto)?;
-        let mut state = self.core.state();
+        let bounds = Bounds { events: wanted, decoded_bytes: self.shared.options.window_decoded_bytes };
+        let gatherer = Gatherer::new(self.shared.shards, bounds, from);
+        let found = gather(self.shared.reader.scan(from), gatherer, REFILL_RECORDS, synced, self.judged_upto)?;
+        let mut state = self.shared.state();
         let synced = state.synced;
         let shards = state.window.refill(&found.arrivals, found.cursor, synced);
         drop(state);
-        self.core.signals.ring(shards);
+        self.shared.signals.ring(shards);
         Ok(())
     }
 }

@@ -4,15 +4,16 @@
 //! so an entity is proved to be the fold of its entries, and every list and count to be what the journal implies.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
-use super::core::Core;
 use super::journal::Reader;
 use super::keys::{self, Key, Table};
 use super::layout::{Fixed, Layout, remove};
+use super::lock::unpoisoned;
 use super::open::{Disks, Opened, existing_view, fresh_view, open, open_journal};
 use super::records::Record;
 use super::replay::Replay;
+use super::shared::Shared;
 use super::view::View;
 use super::{Error, Options};
 use crate::domain::Lsn;
@@ -112,13 +113,21 @@ pub fn check(dir: &Path, options: &Options) -> Result<Report, Error> {
 /// [`Error::Locked`], [`Error::Corrupt`], [`Error::Full`], [`Error::Io`].
 pub fn rebuild(dir: &Path, options: &Options) -> Result<Report, Error> {
     let layout = Layout::new(dir);
-    let (_lock, _) = existing(&layout)?;
+    let (_lock, fixed) = existing(&layout)?;
+    // The old view may be all that proves the journal's end to be whole: it is asked before it goes.
+    let view = existing_view(&layout, Some(&fixed), options).unwrap_or_default();
+    let vouched = view.as_ref().map_or(Lsn(0), |view| view.meta().applied);
+    if let Some(view) = view {
+        view.close();
+    }
+    let (journal, _) = open_journal(&Disks::of(&layout)?, options, vouched)?;
+    journal.close()?;
     remove(&layout.view())?;
     let Opened { journal, replay, mut ids } = open(&layout, &Disks::of(&layout)?, options)?;
     let mut report = Report { last: journal.synced(), ..Report::default() };
-    report.count(&replay.core);
+    report.count(&replay.shared);
     ids.settle();
-    close(&replay.core)?;
+    close(&replay.shared)?;
     journal.close()?;
     Ok(report)
 }
@@ -137,9 +146,9 @@ fn existing(layout: &Layout) -> Result<(std::fs::File, Fixed), Error> {
 }
 
 /// Closes the view of a store that was opened without threads.
-fn close(core: &Core) -> Result<(), Error> {
-    core.with_view(View::flush)?;
-    if let Some(view) = core.view.write().unwrap_or_else(PoisonError::into_inner).take() {
+fn close(shared: &Shared) -> Result<(), Error> {
+    shared.with_view(View::flush)?;
+    if let Some(view) = unpoisoned(shared.view.write()).take() {
         view.close();
     }
     Ok(())
@@ -224,8 +233,8 @@ impl Report {
         Ok(true)
     }
 
-    fn count(&mut self, core: &Core) {
-        let counts = core.state().counts;
+    fn count(&mut self, shared: &Shared) {
+        let counts = shared.state().counts;
         let count = |count: i64| u64::try_from(count).unwrap_or(0);
         self.entities = count(counts.entities);
         self.pending = count(counts.pending);
@@ -233,7 +242,7 @@ impl Report {
         self.dead_letters = count(counts.dead_letters);
     }
 
-    fn compare(&mut self, view: &Core, proof: &Core) -> Result<(), Error> {
+    fn compare(&mut self, view: &Shared, proof: &Shared) -> Result<(), Error> {
         let (is, must) = (view.state().counts, proof.state().counts);
         if is != must {
             self.add("view".to_owned(), format!("it counts {is:?}, the journal implies {must:?}"));
@@ -279,11 +288,11 @@ impl Report {
 }
 
 /// The journal folded into a view, to its end.
-fn folded(layout: &Layout, options: &Options, shards: u16, reader: &Reader, view: View) -> Result<Arc<Core>, Error> {
+fn folded(layout: &Layout, options: &Options, shards: u16, reader: &Reader, view: View) -> Result<Arc<Shared>, Error> {
     let mut replay = Replay::new(layout, options, shards, reader.clone(), view)?;
     replay.read(None, Lsn(u64::MAX))?;
     replay.applier.catch_up()?;
-    Ok(replay.core)
+    Ok(replay.shared)
 }
 
 /// A key in words.

@@ -2,15 +2,16 @@
 //! durable, writes the group, syncs once, makes the group true in memory, and only then answers.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
-use super::core::{Core, Ending};
 use super::ids::SeenIds;
 use super::journal::Journal;
-use super::seen::Worked;
+use super::lock::unpoisoned;
+use super::seen::{Work, Worked};
+use super::shared::{Ending, Shared};
 use super::stage::{Answer, Group, Reply, Staged, answer};
 use super::{Command, Commit, Error};
 use crate::domain::{Admission, Delivery, Lsn, Position, Shard};
@@ -31,7 +32,7 @@ pub(super) enum Request {
 
 /// The committer's own state.
 pub(super) struct Committer {
-    core: Arc<Core>,
+    shared: Arc<Shared>,
     journal: Journal,
     ids: SeenIds,
     requests: mpsc::Receiver<Request>,
@@ -44,19 +45,19 @@ pub(super) struct Committer {
 
 impl Committer {
     pub(super) fn new(
-        core: Arc<Core>,
+        shared: Arc<Shared>,
         journal: Journal,
         ids: SeenIds,
         requests: mpsc::Receiver<Request>,
         back: mpsc::WeakSender<Request>,
     ) -> Self {
-        Self { core, journal, ids, requests, held_back: VecDeque::new(), back, closing: None }
+        Self { shared, journal, ids, requests, held_back: VecDeque::new(), back, closing: None }
     }
 
     /// Works until the store is closed or dropped.
     pub(super) fn run(mut self) {
         while let Some(request) = self.next() {
-            if let Err(error) = self.core.signals.check() {
+            if let Err(error) = self.shared.signals.check() {
                 refuse(request, &error);
                 continue;
             }
@@ -72,8 +73,8 @@ impl Committer {
                 return self.close(reply);
             }
         }
-        self.core.state().ending = Ending::Drop;
-        self.core.work.notify_all();
+        self.shared.state().ending = Ending::Drop;
+        self.shared.work.notify_all();
     }
 
     fn next(&mut self) -> Option<Request> {
@@ -82,26 +83,26 @@ impl Committer {
 
     /// Lets the applier catch up: what is not in the view yet is held in memory, which has a bound.
     fn wait_for_room(&self) {
-        let mut state = self.core.state();
-        while state.overlay.bytes() > self.core.options.overlay_bytes && self.core.signals.check().is_ok() {
-            state = self.core.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.shared.state();
+        while state.overlay.bytes() > self.shared.options.overlay_bytes && self.shared.signals.check().is_ok() {
+            state = unpoisoned(self.shared.room.wait(state));
         }
     }
 
     fn has_room(&self, group: &Group) -> bool {
-        let bounds = &self.core.options;
+        let bounds = &self.shared.options;
         let small = group.bytes < bounds.group_bytes && group.answers.len() < bounds.waiting;
         small && self.closing.is_none() && self.held_back.is_empty()
     }
 
     fn stage(&mut self, request: Request, group: &mut Group) {
         match request {
-            Request::Append(delivery, reply) => group.append(&self.core, &mut self.ids, *delivery, reply),
+            Request::Append(delivery, reply) => group.append(&self.shared, &mut self.ids, *delivery, reply),
             Request::Command(command, reply) => {
                 if group.touches_dead(&command.action) {
                     return self.held_back.push_back(Request::Command(command, reply));
                 }
-                match group.command(&self.core, *command) {
+                match group.command(&self.shared, *command) {
                     Ok(position) => group.answers.push(Answer::Command(position, reply)),
                     Err(error) => answer(reply, Err(error)),
                 }
@@ -110,7 +111,7 @@ impl Committer {
                 if group.touches(&commit.entity) {
                     return self.held_back.push_back(Request::Commit(commit, reply));
                 }
-                match group.commit(&self.core, *commit) {
+                match group.commit(&self.shared, *commit) {
                     Ok(lsn) => group.answers.push(Answer::Commit(lsn, reply)),
                     Err(error) => answer(reply, Err(error)),
                 }
@@ -125,16 +126,16 @@ impl Committer {
         match self.journal.append(&group.frames) {
             Ok(_) => {
                 let last = self.journal.synced();
-                let shards = self.core.publish(group.staged, last);
-                self.core.signals.synced(last);
-                self.core.signals.ring(shards);
+                let shards = self.shared.publish(group.staged, last);
+                self.shared.signals.synced(last);
+                self.shared.signals.ring(shards);
                 group.answers.into_iter().for_each(Answer::give);
                 self.seal_ids();
             }
             Err(error) => {
                 self.ids.unmark(&group.marked);
                 let harmless = matches!(error, Error::Full | Error::TooLarge { .. } | Error::Io { .. });
-                let error = if harmless { error } else { self.core.fail(&error) };
+                let error = if harmless { error } else { self.shared.fail(&error) };
                 group.answers.into_iter().for_each(|answer| answer.refuse(&error));
             }
         }
@@ -142,16 +143,28 @@ impl Committer {
 
     /// When the journal begins a new segment, the ids of the old one move to a file of theirs, written elsewhere.
     fn seal_ids(&mut self) {
-        self.ids.seal(self.journal.sealed(), self.core.options.seen_for);
+        self.ids.seal(self.journal.sealed(), self.shared.options.seen_for);
         let Some(back) = self.back.upgrade() else { return };
-        if let Some(work) = self.ids.work() {
-            thread::spawn(move || drop(back.blocking_send(Request::Worked(Box::new(work.run())))));
+        let Some(work) = self.ids.work() else { return };
+        let (give, taken) = oneshot::channel::<Work>();
+        let write = move || {
+            if let Ok(work) = taken.blocking_recv() {
+                // If nobody takes it back the store has ended, and the next opening does it again.
+                drop(back.blocking_send(Request::Worked(Box::new(work.run()))));
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("store-seen-ids".to_owned()).spawn(write) {
+            tracing::warn!(%error, "no thread for the file of seen ids; it is written between two groups");
+        }
+        // Without a thread there is nobody to take it, so it is done here: senders wait a little.
+        if let Err(work) = give.send(work) {
+            self.ids.worked(work.run());
         }
     }
 
     fn close(mut self, reply: Reply<()>) {
-        self.core.state().ending = Ending::Drain;
-        self.core.stop("it was closed");
+        self.shared.state().ending = Ending::Drain;
+        self.shared.stop("it was closed");
         self.ids.settle();
         answer(reply, self.journal.close());
         self.requests.close();
@@ -162,7 +175,7 @@ impl Committer {
     }
 }
 
-impl Core {
+impl Shared {
     /// Makes durable records true in memory; answers the shards in which an entity got its first pending event.
     fn publish(&self, staged: Vec<Staged>, last: Lsn) -> Vec<Shard> {
         let mut shards = Vec::new();

@@ -60,11 +60,26 @@ pub trait Disk: Send + Sync + 'static {
     /// The operating system's.
     fn sync(&self) -> io::Result<()>;
 
+    /// How much room there is.
+    ///
+    /// # Errors
+    /// The operating system's.
+    fn space(&self) -> io::Result<Space>;
+
     /// Takes the folder for this process; none if another has it.
     ///
     /// # Errors
     /// The operating system's.
     fn lock(&self) -> io::Result<Option<Lock>>;
+}
+
+/// The room on a disk, in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// What can still be written.
+    pub free: u64,
+    /// What the disk has in all.
+    pub total: u64,
 }
 
 /// One open file. Reading and writing name their place, so that one handle serves many threads.
@@ -180,6 +195,11 @@ impl Disk for OsDisk {
 
     fn sync(&self) -> io::Result<()> {
         fs::File::open(&self.folder)?.sync_all()
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        let stats = fs4::statvfs(&self.folder)?;
+        Ok(Space { free: stats.available_space(), total: stats.total_space() })
     }
 
     fn lock(&self) -> io::Result<Option<Lock>> {

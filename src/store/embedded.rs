@@ -8,17 +8,18 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 
 use async_trait::async_trait;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::committer::{Committer, Request};
-use super::core::Core;
 use super::layout::Layout;
+use super::lock::unpoisoned;
 use super::open::{Disks, Opened, open};
 use super::replay::Replay;
+use super::shared::Shared;
 use super::stage::Reply;
 use super::{Command, Commit, Due, Epoch, Error, Options, Scope, Status, Store};
 use crate::domain::query::{DeadLetter, EntityCursor, EntityFilter, Page};
@@ -32,7 +33,7 @@ const READS_MAX: usize = 16;
 
 /// The embedded store.
 pub struct EmbeddedStore {
-    core: Arc<Core>,
+    shared: Arc<Shared>,
     reads: Semaphore,
     running: Mutex<Running>,
 }
@@ -61,21 +62,21 @@ impl EmbeddedStore {
     }
 
     fn start(opened: Opened, lock: File) -> Result<Self, Error> {
-        let Opened { journal, ids, replay: Replay { core, applier, .. } } = opened;
-        let (requests, received) = mpsc::channel(core.options.waiting.max(1));
-        let committer = Committer::new(Arc::clone(&core), journal, ids, received, requests.downgrade());
-        let committer = spawn("store-committer", &core, move || {
+        let Opened { journal, ids, replay: Replay { shared, applier, .. } } = opened;
+        let (requests, received) = mpsc::channel(shared.options.waiting.max(1));
+        let committer = Committer::new(Arc::clone(&shared), journal, ids, received, requests.downgrade());
+        let committer = spawn("store-committer", &shared, move || {
             committer.run();
             Ok(())
         })?;
-        let applier = spawn("store-applier", &core, move || applier.run())?;
+        let applier = spawn("store-applier", &shared, move || applier.run())?;
         let running = Running { requests: Some(requests), threads: vec![committer, applier], lock: Some(lock) };
-        Ok(Self { core, reads: Semaphore::new(READS_MAX), running: Mutex::new(running) })
+        Ok(Self { shared, reads: Semaphore::new(READS_MAX), running: Mutex::new(running) })
     }
 
     /// Asks the committer. `wait` says whether a full queue is waited for, or is an error.
     async fn ask<T>(&self, wait: bool, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, Error> {
-        self.core.signals.check()?;
+        self.shared.signals.check()?;
         let stopped = || Error::Stopped { reason: "it was closed".to_owned() };
         let requests = self.running().requests.clone().ok_or_else(stopped)?;
         let (reply, answer) = oneshot::channel();
@@ -88,33 +89,33 @@ impl EmbeddedStore {
                 mpsc::error::TrySendError::Closed(_) => stopped(),
             })?;
         }
-        answer.await.unwrap_or_else(|_| self.core.signals.check().and_then(|()| Err(stopped())))
+        answer.await.unwrap_or_else(|_| self.shared.signals.check().and_then(|()| Err(stopped())))
     }
 
     /// Reads what may have to wait for the disk.
     async fn read<T: Send + 'static>(
         &self,
-        read: impl FnOnce(&Core) -> Result<T, Error> + Send + 'static,
+        read: impl FnOnce(&Shared) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        self.core.signals.check()?;
+        self.shared.signals.check()?;
         let failed = |why: String| Error::Stopped { reason: why };
         let _permit = self.reads.acquire().await.map_err(|error| failed(error.to_string()))?;
-        let core = Arc::clone(&self.core);
-        let answer = tokio::task::spawn_blocking(move || read(&core)).await;
+        let shared = Arc::clone(&self.shared);
+        let answer = tokio::task::spawn_blocking(move || read(&shared)).await;
         answer.map_err(|error| failed(format!("a read ended early: {error}")))?
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.running.lock())
     }
 
     /// Ends the threads, closes the view and gives the directory free.
-    fn end(core: &Core, threads: Vec<JoinHandle<()>>, lock: Option<File>) {
+    fn end(shared: &Shared, threads: Vec<JoinHandle<()>>, lock: Option<File>) {
         for thread in threads {
             // A panic was told when it happened.
             drop(thread.join());
         }
-        let view = core.view.write().unwrap_or_else(PoisonError::into_inner).take();
+        let view = unpoisoned(shared.view.write()).take();
         if let Some(view) = view {
             view.close();
         }
@@ -130,23 +131,23 @@ impl EmbeddedStore {
 
 impl Drop for EmbeddedStore {
     fn drop(&mut self) {
-        self.core.stop("it was dropped");
+        self.shared.stop("it was dropped");
         let (threads, lock) = self.take_running();
-        Self::end(&self.core, threads, lock);
+        Self::end(&self.shared, threads, lock);
     }
 }
 
 /// Starts a thread whose error or panic stops the store.
 fn spawn(
     name: &str,
-    core: &Arc<Core>,
+    shared: &Arc<Shared>,
     work: impl FnOnce() -> Result<(), Error> + Send + 'static,
 ) -> Result<JoinHandle<()>, Error> {
-    let core = Arc::clone(core);
+    let shared = Arc::clone(shared);
     let guarded = move || match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => drop(core.fail(&error)),
-        Err(_) => drop(core.fail(&Error::Stopped { reason: "a thread of the store panicked".to_owned() })),
+        Ok(Err(error)) => drop(shared.fail(&error)),
+        Err(_) => drop(shared.fail(&Error::Stopped { reason: "a thread of the store panicked".to_owned() })),
     };
     let spawned = thread::Builder::new().name(name.to_owned()).spawn(guarded);
     spawned.map_err(|error| Error::Io { action: format!("starting the thread `{name}`"), detail: error.to_string() })
@@ -155,7 +156,11 @@ fn spawn(
 #[async_trait]
 impl Store for EmbeddedStore {
     fn shards(&self) -> u16 {
-        self.core.shards
+        self.shared.shards
+    }
+
+    fn id(&self) -> [u8; 16] {
+        self.shared.reader.store_id().0
     }
 
     async fn append(&self, delivery: Delivery) -> Result<Vec<Admission>, Error> {
@@ -163,59 +168,59 @@ impl Store for EmbeddedStore {
     }
 
     async fn command(&self, command: Command) -> Result<Position, Error> {
-        self.core.signals.proved().await?;
+        self.shared.signals.proved().await?;
         self.ask(false, |reply| Request::Command(Box::new(command), reply)).await
     }
 
     async fn adopt(&self, shard: Shard) -> Result<Epoch, Error> {
-        self.core.signals.check()?;
-        let epoch = self.core.state().window.adopt(shard)?;
-        self.core.signals.ring([shard]);
+        self.shared.signals.check()?;
+        let epoch = self.shared.state().window.adopt(shard)?;
+        self.shared.signals.ring([shard]);
         Ok(epoch)
     }
 
     async fn arrivals(&self, shard: Shard) -> Result<Vec<EntityKey>, Error> {
-        self.core.signals.arrivals(shard, |began| self.core.state().window.announce_to(shard, began)).await
+        self.shared.signals.arrivals(shard, |began| self.shared.state().window.announce_to(shard, began)).await
     }
 
     async fn pending(&self, scope: Scope<'_>, now: Timestamp, limit: usize) -> Result<Vec<Pending>, Error> {
-        self.core.signals.check()?;
-        if let Some(pending) = self.core.pending_at_hand(scope, limit) {
+        self.shared.signals.check()?;
+        if let Some(pending) = self.shared.pending_at_hand(scope, limit) {
             return Ok(pending);
         }
         match scope {
-            Scope::Shard(shard) => self.read(move |core| core.pending(Scope::Shard(shard), now, limit)).await,
+            Scope::Shard(shard) => self.read(move |shared| shared.pending(Scope::Shard(shard), now, limit)).await,
             Scope::Entity(entity) => {
                 let entity = entity.clone();
-                self.read(move |core| core.pending(Scope::Entity(&entity), now, limit)).await
+                self.read(move |shared| shared.pending(Scope::Entity(&entity), now, limit)).await
             }
         }
     }
 
     async fn load(&self, key: &EntityKey) -> Result<Option<Entity>, Error> {
-        self.core.signals.check()?;
-        let held = if let Ok(held) = self.core.held_at_hand(key) {
+        self.shared.signals.check()?;
+        let held = if let Ok(held) = self.shared.held_at_hand(key) {
             held
         } else {
             let key = key.clone();
-            self.read(move |core| core.held(&key)).await?
+            self.read(move |shared| shared.held(&key)).await?
         };
         Ok(held.map(|held| held.entity.clone()))
     }
 
     async fn commit(&self, commit: Commit) -> Result<Lsn, Error> {
         // What is decided on a view that turns out damaged would stand in the journal for ever.
-        self.core.signals.proved().await?;
+        self.shared.signals.proved().await?;
         self.ask(true, |reply| Request::Commit(Box::new(commit), reply)).await
     }
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Due, Error> {
-        self.core.signals.check()?;
-        let counts = self.core.state().counts;
+        self.shared.signals.check()?;
+        let counts = self.shared.state().counts;
         if counts.retries == 0 && counts.checks == 0 {
             return Ok(Due::default());
         }
-        self.read(move |core| core.due(now, limit)).await
+        self.read(move |shared| shared.due(now, limit)).await
     }
 
     async fn entities(
@@ -225,7 +230,7 @@ impl Store for EmbeddedStore {
         limit: usize,
     ) -> Result<Page<Entity, EntityCursor>, Error> {
         let (filter, after) = (filter.clone(), after.cloned());
-        self.read(move |core| core.entities(&filter, after.as_ref(), limit)).await
+        self.read(move |shared| shared.entities(&filter, after.as_ref(), limit)).await
     }
 
     async fn entries(
@@ -235,40 +240,40 @@ impl Store for EmbeddedStore {
         limit: usize,
     ) -> Result<Page<Recorded, Position>, Error> {
         if let Some(entity) = entity.cloned() {
-            return self.read(move |core| core.entries_of(&entity, after, limit)).await;
+            return self.read(move |shared| shared.entries_of(&entity, after, limit)).await;
         }
-        let (page, at_end) = self.read(move |core| core.entries(after, limit, |_| true)).await?;
+        let (page, at_end) = self.read(move |shared| shared.entries(after, limit, |_| true)).await?;
         Ok(Page { next: page.next.filter(|_| !at_end), items: page.items })
     }
 
     async fn feed(&self, after: Option<Position>, limit: usize) -> Result<Page<Recorded, Position>, Error> {
-        Ok(self.read(move |core| core.entries(after, limit, Entry::is_move)).await?.0)
+        Ok(self.read(move |shared| shared.entries(after, limit, Entry::is_move)).await?.0)
     }
 
     async fn synced_beyond(&self, lsn: Lsn) -> Result<Lsn, Error> {
-        self.core.signals.synced_beyond(lsn).await
+        self.shared.signals.synced_beyond(lsn).await
     }
 
     async fn dead_letters(&self, after: Option<Position>, limit: usize) -> Result<Page<DeadLetter, Position>, Error> {
-        self.read(move |core| core.dead_letters(after, limit)).await
+        self.read(move |shared| shared.dead_letters(after, limit)).await
     }
 
     async fn dead_letter(&self, position: Position) -> Result<Option<DeadLetter>, Error> {
-        self.read(move |core| core.dead_letter(position)).await
+        self.read(move |shared| shared.dead_letter(position)).await
     }
 
     async fn delivery(&self, position: Position) -> Result<Option<Kept>, Error> {
-        self.read(move |core| core.delivery(position)).await
+        self.read(move |shared| shared.delivery(position)).await
     }
 
     async fn machines(&self) -> Result<BTreeMap<MachineName, (u32, [u8; 32])>, Error> {
-        self.core.signals.check()?;
-        Ok(self.core.state().machines.clone())
+        self.shared.signals.check()?;
+        Ok(self.shared.state().machines.clone())
     }
 
     fn status(&self) -> Status {
-        let journal_bytes = self.core.reader.segments().iter().map(|segment| segment.bytes).sum();
-        let state = self.core.state();
+        let journal_bytes = self.shared.reader.segments().iter().map(|segment| segment.bytes).sum();
+        let state = self.shared.state();
         let count = |count: i64| u64::try_from(count).unwrap_or(0);
         Status {
             synced: state.synced,
@@ -285,8 +290,8 @@ impl Store for EmbeddedStore {
     async fn close(&self) -> Result<(), Error> {
         let closed = self.ask(true, Request::Close).await;
         let (threads, lock) = self.take_running();
-        let core = Arc::clone(&self.core);
-        let ended = tokio::task::spawn_blocking(move || Self::end(&core, threads, lock)).await;
+        let shared = Arc::clone(&self.shared);
+        let ended = tokio::task::spawn_blocking(move || Self::end(&shared, threads, lock)).await;
         closed.and(ended.map_err(|error| Error::Stopped { reason: format!("closing ended early: {error}") }))
     }
 }

@@ -227,7 +227,7 @@ pub(super) fn read_due(key: &[u8]) -> Result<DueKey, Error> {
         let at = Timestamp::from_nanos((u64::from_be_bytes(*at) ^ SIGN).cast_signed());
         let is_retry = take_byte(&mut rest)? == 1;
         let entity = take_entity(&mut rest)?;
-        let retry = if is_retry { Some(take_position(rest)?) } else { None };
+        let retry = if is_retry { Some(Position::from_bytes(rest.try_into().ok()?)) } else { None };
         Some(DueKey { at, entity, retry })
     };
     read().ok_or_else(|| malformed(key))
@@ -235,8 +235,7 @@ pub(super) fn read_due(key: &[u8]) -> Result<DueKey, Error> {
 
 /// The position at the end of a key of [`Table::Retry`] or [`Table::Dead`].
 pub(super) fn read_position(key: &[u8]) -> Result<Position, Error> {
-    let tail = key.len().checked_sub(12).and_then(|start| key.get(start..));
-    tail.and_then(take_position).ok_or_else(|| malformed(key))
+    key.last_chunk().map(|bytes| Position::from_bytes(*bytes)).ok_or_else(|| malformed(key))
 }
 
 /// The name that a key of [`Table::Machine`] ends with.
@@ -321,12 +320,6 @@ fn take_entity(rest: &mut &[u8]) -> Option<EntityKey> {
     };
     let account = has_account.then(|| Arc::from(account));
     Some(EntityKey { partition: Partition { account, mode }, source, kind, id })
-}
-
-fn take_position(bytes: &[u8]) -> Option<Position> {
-    let (lsn, item) = bytes.split_first_chunk::<8>()?;
-    let item = u32::from_be_bytes(item.try_into().ok()?);
-    Some(Position { lsn: Lsn(u64::from_be_bytes(*lsn)), item })
 }
 
 fn malformed(key: &[u8]) -> Error {

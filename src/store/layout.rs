@@ -24,6 +24,9 @@ use super::Error;
 /// The form of the directory that this program writes.
 const FORMAT: u32 = 1;
 
+/// The most shards that a store can have.
+const SHARDS_MAX: u16 = 512;
+
 /// The head of the settings file.
 const HEAD: &str =
     "# Written when the store was created. The journal is numbered and cut by these: do not change them.\n";
@@ -109,6 +112,9 @@ impl Layout {
         let fixed: Fixed = toml::from_str(&text).map_err(|error| corrupt(error.message().to_owned()))?;
         if fixed.format != FORMAT {
             return Err(corrupt(format!("format {} is unknown, this tollgate reads {FORMAT}", fixed.format)));
+        }
+        if !(1..=SHARDS_MAX).contains(&fixed.shards) {
+            return Err(corrupt(format!("it has {} shards, expected 1 to {SHARDS_MAX}", fixed.shards)));
         }
         Ok(Some(fixed))
     }

@@ -25,12 +25,12 @@ mod change;
 mod committer;
 #[cfg(test)]
 mod contract;
-mod core;
 mod door;
 mod gather;
 mod ids;
 mod keys;
 mod layout;
+mod lock;
 mod open;
 mod overlay;
 mod page;
@@ -38,6 +38,7 @@ mod reading;
 mod recent;
 mod records;
 mod replay;
+mod shared;
 mod signals;
 mod stage;
 #[cfg(test)]
@@ -175,6 +176,9 @@ pub struct Status {
 pub trait Store: Send + Sync + 'static {
     /// How many shards the store was created with.
     fn shards(&self) -> u16;
+
+    /// The store's own id: what was given out by one store means nothing to another.
+    fn id(&self) -> [u8; 16];
 
     /// Appends a delivery: one admission per item, in order. If every item repeats one that was seen, nothing is written.
     /// An event that is to be queued and names no entity is only recorded.

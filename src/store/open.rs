@@ -72,7 +72,7 @@ fn attempt(layout: &Layout, disks: &Disks, options: &Options) -> Result<Opened, 
     if matches!(read, Err(Error::Corrupt { .. })) {
         // A view that is damaged without a word makes the journal seem to contradict itself. If that is the case this
         // finds it, and the view is built anew.
-        replay.core.with_view(View::prove)?;
+        replay.shared.with_view(View::prove)?;
     }
     read?;
     Ok(Opened { journal, ids, replay })

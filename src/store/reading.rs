@@ -6,10 +6,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::change::{self, Held, Waiting};
-use super::core::{Core, Pair};
 use super::keys::{self, Key, Table};
 use super::page::{self, FEED_END};
 use super::records::{Kind, Record, StoredAction};
+use super::shared::{Pair, Shared};
 use super::window::Slot;
 use super::{Due, Error, Scope};
 use crate::domain::query::{DeadLetter, EntityCursor, EntityFilter, Page};
@@ -23,13 +23,13 @@ const PAIRS_MAX: usize = 512;
 
 /// The pairs of a range, in order.
 struct Pairs<'a> {
-    core: &'a Core,
+    shared: &'a Shared,
     rest: Range<Key>,
     read: VecDeque<Pair>,
     next: usize,
 }
 
-impl Core {
+impl Shared {
     /// [`super::Store::pending`], if memory can answer it.
     pub(super) fn pending_at_hand(&self, scope: Scope<'_>, limit: usize) -> Option<Vec<Pending>> {
         let (slots, retries) = self.slots(scope, limit);
@@ -301,7 +301,7 @@ impl Core {
 
     /// The pairs of a range, read as they are asked for.
     fn pairs(&self, range: Range<Key>) -> Pairs<'_> {
-        Pairs { core: self, rest: range, read: VecDeque::new(), next: 16 }
+        Pairs { shared: self, rest: range, read: VecDeque::new(), next: 16 }
     }
 }
 
@@ -310,7 +310,7 @@ impl Iterator for Pairs<'_> {
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.read.is_empty() && self.rest.start < self.rest.end {
-            match self.core.range(&self.rest, self.next) {
+            match self.shared.range(&self.rest, self.next) {
                 Ok(read) => self.read.extend(read),
                 Err(error) => {
                     self.rest.start.clone_from(&self.rest.end);

@@ -5,7 +5,6 @@ use std::sync::{Arc, Condvar, Mutex, RwLock};
 
 use super::applier::Applier;
 use super::change::{self, Before, Change};
-use super::core::{Core, Ending, State};
 use super::gather::{Gatherer, gather};
 use super::ids::SeenIds;
 use super::journal::{Reader, SegmentMeta};
@@ -14,6 +13,7 @@ use super::layout::Layout;
 use super::overlay::Overlay;
 use super::recent::Recent;
 use super::records::{Kind, Record};
+use super::shared::{Ending, Shared, State};
 use super::signals::Signals;
 use super::view::{Meta, View};
 use super::window::{Bounds, Window};
@@ -25,7 +25,7 @@ const PROGRESS_EVERY: u64 = 1000;
 
 /// The journal is read into these.
 pub(super) struct Replay {
-    pub(super) core: Arc<Core>,
+    pub(super) shared: Arc<Shared>,
     pub(super) applier: Applier,
     /// The last record there is.
     last: Lsn,
@@ -41,19 +41,19 @@ impl Replay {
         view: View,
     ) -> Result<Self, Error> {
         let (meta, last) = (view.meta(), reader.synced());
-        let core = Arc::new(core(layout, options, shards, reader, view)?);
-        let applier = Applier::new(Arc::clone(&core), meta, last);
-        Ok(Self { core, applier, last })
+        let shared = Arc::new(shared(layout, options, shards, reader, view)?);
+        let applier = Applier::new(Arc::clone(&shared), meta, last);
+        Ok(Self { shared, applier, last })
     }
 
     /// Reads from the oldest record that anything lacks to the end. The seen ids lack those from `ids_from` on.
     pub(super) fn read(&mut self, mut ids: Option<&mut SeenIds>, ids_from: Lsn) -> Result<(), Error> {
         let Meta { applied, scan_from, complete, .. } = self.applier.meta();
-        let core = Arc::clone(&self.core);
-        let mut gatherer = Gatherer::new(core.shards, bounds(&core.options), scan_from);
+        let shared = Arc::clone(&self.shared);
+        let mut gatherer = Gatherer::new(shared.shards, bounds(&shared.options), scan_from);
         let sealed: BTreeSet<Lsn> =
-            core.reader.segments().iter().filter(|s| s.sealed).map(|s: &SegmentMeta| s.last).collect();
-        for frame in core.reader.scan(ids_from.min(scan_from).min(Lsn(applied.0 + 1))) {
+            shared.reader.segments().iter().filter(|s| s.sealed).map(|s: &SegmentMeta| s.last).collect();
+        for frame in shared.reader.scan(ids_from.min(scan_from).min(Lsn(applied.0 + 1))) {
             let (lsn, bytes) = frame?;
             let judges_only = lsn <= applied && lsn < ids_from && gatherer.is_full();
             if judges_only && Kind::of(lsn, &bytes)? != Kind::Commit {
@@ -63,7 +63,7 @@ impl Replay {
             if let Some(ids) = ids.as_deref_mut() {
                 ids.replay(lsn, &record);
                 if sealed.contains(&lsn) {
-                    ids.seal(lsn, core.options.seen_for);
+                    ids.seal(lsn, shared.options.seen_for);
                     ids.settle();
                 }
             }
@@ -74,24 +74,24 @@ impl Replay {
                 gatherer.take(lsn, &record);
             }
             if !complete && lsn.0.is_multiple_of(PROGRESS_EVERY) {
-                core.options.tell(lsn.0, self.last.0);
+                shared.options.tell(lsn.0, self.last.0);
             }
         }
         self.fill_window(gatherer)?;
         if !complete {
             self.applier.complete(self.last)?;
-            core.options.tell(self.last.0, self.last.0);
+            shared.options.tell(self.last.0, self.last.0);
         }
         Ok(())
     }
 
     /// Takes what a record changes in the view, and writes the view where memory has a bound.
     fn imply(&mut self, lsn: Lsn, record: &Record) -> Result<(), Error> {
-        let change = self.core.change(lsn, record)?;
+        let change = self.shared.change(lsn, record)?;
         let full = {
-            let mut state = self.core.state();
+            let mut state = self.shared.state();
             state.learn(change);
-            state.overlay.bytes() > self.core.options.overlay_bytes
+            state.overlay.bytes() > self.shared.options.overlay_bytes
         };
         if full { self.applier.catch_up() } else { Ok(()) }
     }
@@ -99,13 +99,13 @@ impl Replay {
     /// The window holds what was gathered; if that was cut by its bound, the rest is read as it drains.
     fn fill_window(&self, gatherer: Gatherer) -> Result<(), Error> {
         let mut found = gatherer.finish();
-        let mut state = self.core.state();
+        let mut state = self.shared.state();
         state.window.refill(&found.arrivals, found.cursor, self.last);
         // What was judged in an earlier run left room: read on until it is full or nothing is left.
         while state.window.wanted() > 0 {
-            let bounds = Bounds { events: state.window.wanted(), ..bounds(&self.core.options) };
-            let gatherer = Gatherer::new(self.core.shards, bounds, found.cursor);
-            found = gather(self.core.reader.scan(found.cursor), gatherer, usize::MAX, self.last, self.last)?;
+            let bounds = Bounds { events: state.window.wanted(), ..bounds(&self.shared.options) };
+            let gatherer = Gatherer::new(self.shared.shards, bounds, found.cursor);
+            found = gather(self.shared.reader.scan(found.cursor), gatherer, usize::MAX, self.last, self.last)?;
             state.window.refill(&found.arrivals, found.cursor, self.last);
         }
         Ok(())
@@ -118,7 +118,7 @@ fn bounds(options: &Options) -> Bounds {
 }
 
 /// The shared parts, with everything in memory as the view has it.
-fn core(layout: &Layout, options: &Options, shards: u16, reader: Reader, view: View) -> Result<Core, Error> {
+fn shared(layout: &Layout, options: &Options, shards: u16, reader: Reader, view: View) -> Result<Shared, Error> {
     let (meta, synced, proved) = (view.meta(), reader.synced(), view.is_proved());
     let state = State {
         window: Window::new(shards, bounds(options), meta.scan_from),
@@ -130,7 +130,7 @@ fn core(layout: &Layout, options: &Options, shards: u16, reader: Reader, view: V
         applied: meta.applied,
         ending: Ending::Open,
     };
-    let core = Core {
+    let shared = Shared {
         shards,
         layout: layout.clone(),
         options: options.clone(),
@@ -141,14 +141,14 @@ fn core(layout: &Layout, options: &Options, shards: u16, reader: Reader, view: V
         reader,
         view: RwLock::new(Some(view)),
     };
-    for (key, value) in core.range(&Table::Machine.all(), usize::MAX)? {
+    for (key, value) in shared.range(&Table::Machine.all(), usize::MAX)? {
         let form = change::decode(&key, &value)?;
-        core.state().machines.insert(keys::read_machine(&key)?, form);
+        shared.state().machines.insert(keys::read_machine(&key)?, form);
     }
-    Ok(core)
+    Ok(shared)
 }
 
-impl Core {
+impl Shared {
     /// What a durable record changes in the view.
     fn change(&self, lsn: Lsn, record: &Record) -> Result<Change, Error> {
         match record {

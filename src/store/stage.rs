@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use tokio::sync::oneshot;
 
 use super::change::{self, Before, Change};
-use super::core::Core;
 use super::door;
 use super::gather::arrivals_of;
 use super::ids::SeenIds;
 use super::records::{CommandRecord, CommitRecord, Record, Replay, StoredAction};
 use super::seen::SeenKey;
+use super::shared::Shared;
 use super::window::Arrival;
 use super::{Action, Command, Commit, Error, keys};
 use crate::domain::{Admission, Delivery, EntityKey, Lsn, Position, Shard};
@@ -79,13 +79,19 @@ impl Group {
     }
 
     /// Stages a delivery. An answer at once is one that waits for nothing in this group.
-    pub(super) fn append(&mut self, core: &Core, ids: &mut SeenIds, delivery: Delivery, reply: Reply<Vec<Admission>>) {
+    pub(super) fn append(
+        &mut self,
+        shared: &Shared,
+        ids: &mut SeenIds,
+        delivery: Delivery,
+        reply: Reply<Vec<Admission>>,
+    ) {
         let lsn = self.next();
         let received_at = delivery.received_at;
-        let admitted = match door::admit(delivery, lsn, core.shards, ids) {
+        let admitted = match door::admit(delivery, lsn, shared.shards, ids) {
             Ok(admitted) => admitted,
             // The seen ids cannot be read: nobody could tell a duplicate any more.
-            Err(error) => return answer(reply, Err(core.fail(&error))),
+            Err(error) => return answer(reply, Err(shared.fail(&error))),
         };
         let marked = ids.take_marked();
         let Some(record) = admitted.record else {
@@ -98,7 +104,7 @@ impl Group {
             return self.answers.push(Answer::Append(admitted.admissions, reply));
         };
         let change = change::of_delivery(lsn, &record);
-        match change.and_then(|change| self.push(core, &Record::Delivery(record), change, None)) {
+        match change.and_then(|change| self.push(shared, &Record::Delivery(record), change, None)) {
             Ok(()) => {
                 ids.received(received_at);
                 self.marked.extend(marked);
@@ -112,15 +118,15 @@ impl Group {
     }
 
     /// Stages a command.
-    pub(super) fn command(&mut self, core: &Core, command: Command) -> Result<Position, Error> {
+    pub(super) fn command(&mut self, shared: &Shared, command: Command) -> Result<Position, Error> {
         let lsn = self.next();
         let action = match command.action {
             Action::Replay { dead, event } => {
-                let letter = core.dead_letter(dead)?.filter(|_| event.entity.is_some());
+                let letter = shared.dead_letter(dead)?.filter(|_| event.entity.is_some());
                 let letter = letter.ok_or(Error::NotDead { position: dead })?;
                 StoredAction::Replay(Box::new(Replay {
                     dead,
-                    origin: core.origin(dead)?,
+                    origin: shared.origin(dead)?,
                     event,
                     received_at: letter.received_at,
                     body_sha256: letter.body_sha256,
@@ -128,7 +134,7 @@ impl Group {
                 }))
             }
             Action::Discard { dead } => {
-                core.get(&keys::dead(dead))?.ok_or(Error::NotDead { position: dead })?;
+                shared.get(&keys::dead(dead))?.ok_or(Error::NotDead { position: dead })?;
                 StoredAction::Discard { dead }
             }
             Action::MachineChanged { machine, version, sha256 } => {
@@ -142,19 +148,19 @@ impl Group {
         };
         let record = CommandRecord { by: command.by, at: command.at, action };
         let change = change::of_command(lsn, &record)?;
-        self.push(core, &Record::Command(record), change, None)?;
+        self.push(shared, &Record::Command(record), change, None)?;
         self.dead.extend(dead);
         Ok(Position { lsn, item: 0 })
     }
 
     /// Stages a commit.
-    pub(super) fn commit(&mut self, core: &Core, commit: Commit) -> Result<Lsn, Error> {
+    pub(super) fn commit(&mut self, shared: &Shared, commit: Commit) -> Result<Lsn, Error> {
         let lsn = self.next();
-        let shard = commit.entity.shard(core.shards);
-        if commit.epoch != core.state().window.epoch(shard) {
-            return Err(Error::Fenced { shard });
+        let owned_by = commit.entity.shard(shared.shards);
+        if commit.epoch != shared.state().window.epoch(owned_by) {
+            return Err(Error::Fenced { shard: owned_by });
         }
-        let held = core.held(&commit.entity)?;
+        let held = shared.held(&commit.entity)?;
         let actual = held.as_ref().map_or(0, |held| held.entity.version);
         if actual != commit.version {
             return Err(Error::Moved { entity: commit.entity, expected: commit.version, actual });
@@ -162,14 +168,14 @@ impl Group {
         let mut before: Vec<Before> = Vec::with_capacity(commit.judged.len());
         let mut named = HashSet::new();
         for judged in &commit.judged {
-            let known = core.before(&commit.entity, judged)?.filter(|_| named.insert(judged.position));
+            let known = shared.before(&commit.entity, judged)?.filter(|_| named.insert(judged.position));
             before.push(known.ok_or(Error::NotPending { position: judged.position })?);
         }
         let record = CommitRecord::of(commit);
         let change = change::of_commit(lsn, &record, held.as_deref(), &before)?;
         let entity = record.entity.clone();
         let positions = record.judged.iter().map(|judged| judged.position).collect();
-        self.push(core, &Record::Commit(record), change, Some((shard, entity.clone(), positions)))?;
+        self.push(shared, &Record::Commit(record), change, Some((owned_by, entity.clone(), positions)))?;
         self.entities.insert(entity);
         Ok(lsn)
     }
@@ -181,17 +187,17 @@ impl Group {
 
     fn push(
         &mut self,
-        core: &Core,
+        shared: &Shared,
         record: &Record,
         change: Change,
         judged: Option<(Shard, EntityKey, Vec<Position>)>,
     ) -> Result<(), Error> {
         let frame = record.encode()?;
-        let limit = core.options.journal.frame_bytes_max;
+        let limit = shared.options.journal.frame_bytes_max;
         if frame.len() > limit {
             return Err(Error::TooLarge { bytes: frame.len(), limit });
         }
-        let arrivals = arrivals_of(change.lsn, record, core.shards);
+        let arrivals = arrivals_of(change.lsn, record, shared.shards);
         self.bytes += frame.len();
         self.frames.push(frame);
         self.staged.push(Staged { change, arrivals, judged });

@@ -9,13 +9,14 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use serde::{Deserialize, Serialize};
 
 use super::Error;
 use super::change::{self, Counts, Value};
 use super::keys::{self, Key, Table};
+use super::lock::unpoisoned;
 use crate::domain::Lsn;
 
 /// The largest value under one key. A leaf of sled's tree has up to 17 of them, and a leaf over 128 KiB would become
@@ -255,7 +256,7 @@ impl View {
     }
 
     fn tally(&self) -> MutexGuard<'_, Tally> {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.tally.lock())
     }
 
     /// Runs one call of sled. After one that failed nothing is asked of it any more.

@@ -59,7 +59,7 @@ const BACKWARD: [Case; 10] = [
     ("a later step seems to be older by its time", "stories/stripe_invoice/paid_seems_older"),
 ];
 
-const MISSING: [Case; 18] = [
+const MISSING: [Case; 20] = [
     ("an invoice that is only foreseen has no id", "stories/stripe_invoice/upcoming_has_no_id"),
     ("the customer is null", "stories/stripe_invoice/null_customer"),
     ("the invoice of a charge is null", "stories/stripe_charge/no_invoice_and_no_refunds"),
@@ -73,6 +73,8 @@ const MISSING: [Case; 18] = [
     ("the list of refunds is left out", "stories/stripe_charge/no_invoice_and_no_refunds"),
     ("a field is cleared by null", "stories/stripe_subscription/collection_paused"),
     ("a scheduled change is called off by null", "stories/paddle_subscription/scheduled_change"),
+    ("what holds a field is cleared by null", "stories/stripe_payment_intent/error_is_cleared"),
+    ("a wrong key finds nothing twice", "stories/stripe_invoice/paid_is_not_deleted"),
     ("a verified body is no JSON", "stories/payment/verified_but_unreadable"),
     ("a draft is deleted, and its payload says draft", "stories/stripe_invoice/deleted_draft"),
     ("an object is gone without a word", "stories/stripe_invoice/draft_that_vanished"),
@@ -80,7 +82,7 @@ const MISSING: [Case; 18] = [
     ("an answer is no JSON, or about another object", "stories/stripe_subscription/answer_of_no_use"),
 ];
 
-const REPETITION: [Case; 21] = [
+const REPETITION: [Case; 24] = [
     ("an event comes again, and its copies differ", "stories/payment/duplicates"),
     ("two sources use the same id", "stories/paddle_subscription/same_id_from_two_sources"),
     ("an id comes again with other content", "stories/payment/same_id_other_content"),
@@ -123,6 +125,9 @@ const REPETITION: [Case; 21] = [
     ("events were missed, and nobody sends them again", "stories/stripe_subscription/missed_events"),
     ("a step was missed where nobody can be asked", "stories/payment/missed_step"),
     ("a read lags behind the event", "stories/stripe_subscription/lagging_read"),
+    ("a read lags behind an event that says nothing", "stories/stripe_subscription/hint_before_the_read"),
+    ("a read lags behind fields that are known", "stories/stripe_subscription/fields_before_the_read"),
+    ("each event of a backlog is looked up alone", "stories/stripe_subscription/waiting_events_share_an_answer"),
 ];
 
 const DOOR: [Case; 26] = [

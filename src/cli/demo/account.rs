@@ -252,7 +252,7 @@ fn why(entry: &Entry) -> String {
     match (&entry.reason, &entry.cause) {
         (Some(reason), _) => reason.to_string(),
         (None, Cause::Fetch) => format!("{}, so the upstream was asked", entry.rule.meaning()),
-        (None, Cause::Webhook | Cause::Check | Cause::Command(_) | Cause::Timer) => entry.rule.meaning().to_owned(),
+        (None, Cause::Webhook | Cause::Check | Cause::Command(_)) => entry.rule.meaning().to_owned(),
     }
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::cli::client::Reply;
 use crate::cli::failure::Failure;
+use crate::cli::out::printable;
 use crate::http::dto;
 
 /// What became of one delivery.
@@ -66,7 +67,7 @@ impl Line {
         let status = self.status.map_or_else(|| "---".to_owned(), |status| status.to_string());
         if let Some(Problem { code, detail, fix: _ }) = &self.problem {
             let told = format!("{status} {code}");
-            return format!("{}  {}: {detail}", told.red(), self.file);
+            return format!("{}  {}", told.red(), printable(&format!("{}: {detail}", self.file)));
         }
         let event = |event: &dto::Admission| {
             let outcome = format!("{:9}", event.outcome);
@@ -76,7 +77,8 @@ impl Line {
                 _ => outcome,
             };
             let dead = event.dead_letter.as_ref().map(|dead| format!("  dead letter {dead}")).unwrap_or_default();
-            format!("{status} {outcome}  {:>6}  {}  {}{dead}", event.position, event.event_id, self.file)
+            let what = format!("{:>6}  {}  {}{dead}", event.position, event.event_id, self.file);
+            format!("{status} {outcome}  {}", printable(&what))
         };
         self.events.iter().map(event).collect::<Vec<_>>().join("\n")
     }

@@ -129,7 +129,7 @@ impl Sender<'_> {
 
     async fn try_send(&self, payload: &Payload) -> Result<Line, Failure> {
         let read = payload.read()?;
-        let (id, body) = if self.new_ids { self.renew(read)? } else { (id_of(&read), read) };
+        let (id, body) = if self.new_ids { self.renew(payload, read)? } else { (id_of(&read), read) };
         let mut headers = self.signer.headers(&id, &body, self.signer.at());
         headers.push(("content-type".to_owned(), "application/json".to_owned()));
         let reply = self.client.deliver(self.signer.name(), &headers, body).await?;
@@ -137,13 +137,17 @@ impl Sender<'_> {
     }
 
     /// A new id for the message, and new ones for the events in the body.
-    fn renew(&self, body: Bytes) -> Result<(String, Bytes), Failure> {
+    fn renew(&self, payload: &Payload, body: Bytes) -> Result<(String, Bytes), Failure> {
         let id = fresh_id("msg_")?;
         let (pointers, items) = self.signer.id_pointers();
         let renewed = match std::str::from_utf8(&body) {
             Ok(text) => event_id::renew(text, &pointers, items)?,
             Err(_) => None,
         };
+        if renewed.is_none() && !self.signer.has_id_header() {
+            let at = pointers.join("`, `");
+            self.context.out.note(&format!("{}: no event id stands at `{at}`; it is sent as it is", payload.shown()));
+        }
         Ok((id, renewed.map_or(body, Bytes::from)))
     }
 }

@@ -89,7 +89,7 @@ impl From<&domain::query::DeadLetter> for DeadLetter {
         Self {
             position: dead.position.to_string(),
             source: event.source.to_string(),
-            event_id: event.id.to_string(),
+            event_id: event.id.as_str().to_owned(),
             event_type: event.event_type.to_string(),
             entity: event.entity.as_ref().map(EntityRef::from),
             event_time: event.event_time.map(|at| at.to_string()),

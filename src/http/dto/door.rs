@@ -63,7 +63,7 @@ impl Admission {
         };
         Self {
             outcome: outcome.to_owned(),
-            event_id: id.to_string(),
+            event_id: id.as_str().to_owned(),
             position: position.to_string(),
             dead_letter: dead.map(|dead| dead.to_string()),
         }

@@ -29,7 +29,7 @@ pub struct Entry {
     /// The rule of the ladder that answered.
     #[schema(examples("advance"))]
     pub rule: String,
-    /// What made us decide: `webhook`, `fetch`, `check`, `command` or `timer`.
+    /// What made us decide: `webhook`, `fetch`, `check` or `command`.
     pub cause: String,
     /// The name of the operator key, if the cause is a command.
     pub by: Option<String>,
@@ -111,7 +111,7 @@ impl From<&Recorded> for Entry {
             by: operator(&entry.cause),
             claim: entry.claim.as_ref().map(Claim::from),
             positions: entry.positions.iter().map(ToString::to_string).collect(),
-            event_id: entry.event_id.as_ref().map(ToString::to_string),
+            event_id: entry.event_id.as_ref().map(|id| id.as_str().to_owned()),
             event_type: entry.event_type.as_ref().map(ToString::to_string),
             event_time: entry.event_time.map(|at| at.to_string()),
             received_at: entry.received_at.map(|at| at.to_string()),
@@ -133,7 +133,7 @@ impl From<&Recorded> for Entry {
 fn operator(cause: &Cause) -> Option<String> {
     match cause {
         Cause::Command(by) => Some(by.to_string()),
-        Cause::Webhook | Cause::Fetch | Cause::Check | Cause::Timer => None,
+        Cause::Webhook | Cause::Fetch | Cause::Check => None,
     }
 }
 

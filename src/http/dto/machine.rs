@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::machine::{self, OnDivergence, OnGap};
+use crate::machine;
 
 /// A machine in a list.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
@@ -129,14 +129,7 @@ impl From<&machine::TransitionSpec> for Transition {
 
 impl From<machine::Policies> for Policies {
     fn from(policies: machine::Policies) -> Self {
-        let on_gap = match policies.on_gap {
-            OnGap::Fetch => "fetch",
-            OnGap::Accept => "accept",
-        };
-        let on_divergence = match policies.on_divergence {
-            OnDivergence::Flag => "flag",
-            OnDivergence::Accept => "accept",
-        };
-        Self { on_gap: on_gap.to_owned(), on_divergence: on_divergence.to_owned() }
+        let machine::Policies { on_gap, on_divergence } = policies;
+        Self { on_gap: on_gap.as_str().to_owned(), on_divergence: on_divergence.as_str().to_owned() }
     }
 }

@@ -19,6 +19,7 @@ use sha2::{Digest, Sha256};
 pub use ring::Ring;
 
 use crate::code::{self, Code};
+use crate::domain::suggest::{did_you_mean, nearest};
 use crate::domain::{Timestamp, name};
 use file::File;
 
@@ -67,7 +68,7 @@ pub enum Error {
         revoked: bool,
     },
     /// No key has the name.
-    #[error("no key is named `{name}`{}", crate::code::hint(nearest.as_deref()))]
+    #[error("no key is named `{name}`{}", did_you_mean(nearest.as_deref()))]
     NotFound {
         /// The name.
         name: String,
@@ -156,7 +157,7 @@ pub fn list(data: &Path) -> Result<Vec<Key>, Error> {
 /// [`Error::NotFound`], [`Error::Revoked`], or the file can't be read or written.
 pub fn revoke(data: &Path, name: &str, now: Timestamp) -> Result<Key, Error> {
     File::change(data, |keys| {
-        let nearest = code::nearest(name, keys.iter().map(|key| key.name.as_str())).map(ToOwned::to_owned);
+        let nearest = nearest(name, keys.iter().map(|key| key.name.as_str())).map(ToOwned::to_owned);
         let Some(key) = keys.iter_mut().find(|key| key.name == name) else {
             return Err(Error::NotFound { name: name.to_owned(), nearest });
         };

@@ -19,6 +19,10 @@ fn the_openapi_document_has_exactly_the_routes_of_the_table() {
     }
     let table: BTreeSet<_> = routes::table().iter().map(|route| format!("{} {}", route.method, route.path)).collect();
     assert_eq!(documented, table);
+    let text = serde_json::to_string(&document).unwrap();
+    let ids: Vec<_> = text.split("\"operationId\":").skip(1).filter_map(|rest| rest.split('"').nth(1)).collect();
+    let unique: BTreeSet<_> = ids.iter().collect();
+    assert_eq!((ids.len(), unique.len()), (table.len(), table.len()), "{ids:?}");
 }
 
 #[test]

@@ -23,6 +23,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
+use super::budget::Budget;
 use super::keys::{self, Ring, Scope};
 use super::routes;
 use super::shared::Shared;
@@ -103,6 +104,7 @@ impl World {
             engine: engine.clone(),
             keys: Ring::open(data.path(), NOON).unwrap(),
             body_limit: 1000,
+            bodies: Budget::of(10_000),
             body_timeout: Duration::from_secs(5),
             stopping: stopped,
             in_flight: Arc::new(AtomicUsize::new(0)),

@@ -1,6 +1,7 @@
 use std::fmt::Write as _;
 
 use super::*;
+use crate::http::cursor::{Cursors, List};
 
 /// A world with two payments, one of which has a history.
 async fn lived_in() -> World {
@@ -220,6 +221,32 @@ async fn a_parameter_that_is_unknown_or_malformed_is_400() {
     check("/v1/entities?partition=prod", "parameter_invalid").await;
     check("/v1/entries?outcome=won", "parameter_invalid").await;
     check("/v1/entities?after=x", "cursor_invalid").await;
+    // What is long is not said back whole.
+    let long = "x".repeat(5000);
+    for path in [
+        "/{}",
+        "/v1/{}",
+        "/v1/machines/{}",
+        "/v1/entities/{}/k/1",
+        "/v1/entries?{}=1",
+        "/v1/entries?rule={}",
+        "/v1/dead-letters/{}",
+    ] {
+        let detail = world.get(&path.replace("{}", &long)).await.detail();
+        assert!(detail.len() < 500 && detail.contains("xxx…"), "{path}: {detail}");
+    }
+    let detail = world.post(&format!("/webhooks/{long}")).await.detail();
+    assert!(detail.len() < 300, "{detail}");
+    // Of a store that this one replaced, and of one that had come further.
+    let far = crate::domain::Position { lsn: crate::domain::Lsn(1_000_000), item: 0 };
+    for (list, path) in
+        [(List::Transitions, "transitions"), (List::Entries, "entries"), (List::DeadLetters, "dead-letters")]
+    {
+        for store in [[7; 16], [0; 16]] {
+            let cursor = Cursors::new(store, far.lsn).write_position(list, far);
+            check(&format!("/v1/{path}?after={cursor}"), "cursor_invalid").await;
+        }
+    }
     check("/v1/entries?after=1.0", "cursor_invalid").await;
     check("/v1/transitions?wait=31", "parameter_invalid").await;
     check("/v1/dead-letters?after=", "cursor_invalid").await;

@@ -25,6 +25,7 @@ async fn run(head_timeout: Duration, body_timeout: Duration) -> Running {
         listen: "127.0.0.1:0".parse().unwrap(),
         workers: 1,
         body_limit: 1000,
+        bodies_max: 1500,
         head_timeout,
         body_timeout,
         keep_alive: Duration::from_secs(60),
@@ -84,6 +85,46 @@ async fn a_body_that_nobody_asked_for_is_not_read_to_its_end() {
     let text = "POST /v1/dead-letters/1.0/replay HTTP/1.1\r\nhost: t\r\ntransfer-encoding: chunked\r\n\r\n1\r\nx\r\n";
     has(&running.exchange(text).await, "401", "key_missing");
     has(&running.exchange(&text.replace("/v1/", "/v2/")).await, "404", "route_not_found");
+    let with = |line: &str| text.replace("POST /v1/dead-letters/1.0/replay", line);
+    has(&running.exchange(&with("PUT /webhooks/standard")).await, "405", "method_not_allowed");
+    has(&running.exchange(&with("POST /webhooks/a/b")).await, "404", "route_not_found");
+    has(&running.exchange(&with("POST /webhooks/acme")).await, "404", "source_not_found");
+    has(&running.exchange(&with("POST /healthz")).await, "405", "method_not_allowed");
+    let healthy = running.exchange(&with("GET /healthz")).await;
+    assert!(healthy.starts_with("HTTP/1.1 200"), "{healthy}");
+    running.server.stop().await;
+}
+
+#[actix_web::test]
+async fn bodies_that_would_take_too_much_together_are_put_off() {
+    let running = run(PATIENT, PATIENT).await;
+    let body = "x".repeat(900);
+    let mut slow = running.connect().await;
+    slow.write_all(format!("{POST}content-length: 1000\r\n\r\n{body}").as_bytes()).await.unwrap();
+    let whole = format!("{POST}connection: close\r\ncontent-length: 900\r\n\r\n{body}");
+    // The first body takes its room once the server has read it.
+    let mut busy = running.exchange(&whole).await;
+    while !busy.contains("\"code\":\"busy\"") {
+        has(&busy, "401", "signature_missing");
+        busy = running.exchange(&whole).await;
+    }
+    has(&busy, "503", "busy");
+    assert!(busy.to_lowercase().contains("retry-after: 1"), "{busy}");
+    // What an answer had taken is given back.
+    slow.write_all("x".repeat(100).as_bytes()).await.unwrap();
+    slow.shutdown().await.unwrap();
+    has(&read(&mut slow).await, "401", "signature_missing");
+    has(&running.exchange(&whole).await, "401", "signature_missing");
+    running.server.stop().await;
+}
+
+#[actix_web::test]
+async fn a_body_that_was_read_leaves_its_connection_open() {
+    let running = run(PATIENT, PATIENT).await;
+    let read = format!("{POST}transfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n\r\n");
+    let answers = running.exchange(&format!("{read}{POST}content-length: 1001\r\n\r\n")).await;
+    assert_eq!(answers.matches("HTTP/1.1 401").count(), 1, "{answers}");
+    assert_eq!(answers.matches("HTTP/1.1 413").count(), 1, "{answers}");
     running.server.stop().await;
 }
 

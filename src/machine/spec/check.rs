@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::STATES_MAX;
-use super::nearest::nearest;
 use super::problem::{Fault, Report};
 use super::read::{Draft, DraftState, DraftTransition, Located};
+use crate::domain::suggest::nearest;
 use crate::domain::{MachineName, StateName};
 use crate::machine::graph::{Machine, StateSpec, TransitionSpec};
 

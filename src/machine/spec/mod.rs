@@ -26,12 +26,10 @@
 //! what follows from it is not reported a second time.
 
 mod check;
-mod nearest;
 mod problem;
 mod read;
 
 pub use check::{AmbiguousHappening, ambiguous_happenings};
-pub use nearest::nearest;
 pub use problem::Problem;
 
 use sha2::{Digest, Sha256};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::STATES_MAX;
-use super::nearest::nearest;
+use crate::domain::suggest::{did_you_mean, nearest};
 
 /// Something wrong with a machine file.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -72,7 +72,7 @@ pub(super) enum Fault {
     BadVersion(String),
     #[error("`{key}` cannot be {value}: use {known}{hint}",
         value = quoted(.value), known = listed(.known, " or "), hint = suggestion(.value, .known))]
-    BadPolicy { key: &'static str, value: String, known: &'static [&'static str] },
+    BadPolicy { key: &'static str, value: String, known: Vec<&'static str> },
     #[error("no state is declared: list at least one")]
     NoStates,
     #[error("{0} states are declared: at most {max} are allowed", max = STATES_MAX)]
@@ -89,7 +89,7 @@ pub(super) enum Fault {
     SecondGone { state: String, first: String, line: usize },
     #[error("gone state `{0}` is not terminal: add `terminal = true`")]
     GoneNotTerminal(String),
-    #[error("state {state} is not declared in `{machine}`{hint}", state = quoted(.state), hint = meant(.nearest.as_deref()))]
+    #[error("state {state} is not declared in `{machine}`{hint}", state = quoted(.state), hint = did_you_mean(.nearest.as_deref()))]
     Undeclared { state: String, machine: String, nearest: Option<String> },
     #[error("transition from `{0}` to itself: the current state is never a move, so drop it")]
     SelfLoop(String),
@@ -207,12 +207,8 @@ fn listed(names: &[&str], last: &str) -> String {
     }
 }
 
-fn meant(nearest: Option<&str>) -> String {
-    nearest.map_or_else(String::new, |name| format!(" (did you mean `{name}`?)"))
-}
-
 fn suggestion(word: &str, known: &[&'static str]) -> String {
-    meant(nearest(word, known.iter().copied()))
+    did_you_mean(nearest(word, known.iter().copied()))
 }
 
 /// The nearest known key, or all of them.

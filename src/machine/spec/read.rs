@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 
-use super::nearest::nearest;
 use super::problem::{Fault, Part, Report};
 use crate::domain::name::is_valid;
+use crate::domain::suggest::nearest;
 use crate::domain::{MachineName, StateName};
 use crate::machine::graph::{OnDivergence, OnGap, Policies};
 
@@ -263,29 +263,33 @@ impl Reader<'_, '_> {
     }
 
     fn policies(&mut self, file: &Table<'_>) -> Policies {
-        let mut policies = Policies::default();
-        let Some(value) = file.get("policies") else { return policies };
+        let Some(value) = file.get("policies") else { return Policies::default() };
         let DeValue::Table(table) = value.get_ref() else {
             self.wrong_type("policies", "a table", value);
-            return policies;
+            return Policies::default();
         };
         let table = self.table(Part::Policies, value.span().start, table, POLICY_KEYS);
-        if self.choice(&table, "on_gap", &["fetch", "accept"]) == Some("accept") {
-            policies.on_gap = OnGap::Accept;
+        Policies {
+            on_gap: self.choice(&table, "on_gap", OnGap::ALL, OnGap::as_str),
+            on_divergence: self.choice(&table, "on_divergence", OnDivergence::ALL, OnDivergence::as_str),
         }
-        if self.choice(&table, "on_divergence", &["flag", "accept"]) == Some("accept") {
-            policies.on_divergence = OnDivergence::Accept;
-        }
-        policies
     }
 
-    fn choice(&mut self, table: &Table<'_>, key: &'static str, known: &'static [&'static str]) -> Option<&'static str> {
-        let text = table.get(key).and_then(|value| self.text(key, value))?;
-        let choice = known.iter().copied().find(|choice| *choice == text.value);
-        if choice.is_none() {
+    /// One of a closed set of words; the default without one.
+    fn choice<T: Copy + Default, const N: usize>(
+        &mut self,
+        table: &Table<'_>,
+        key: &'static str,
+        all: [T; N],
+        as_str: fn(T) -> &'static str,
+    ) -> T {
+        let Some(text) = table.get(key).and_then(|value| self.text(key, value)) else { return T::default() };
+        let choice = all.into_iter().find(|choice| as_str(*choice) == text.value);
+        choice.unwrap_or_else(|| {
+            let known = all.map(as_str).to_vec();
             self.report.add(text.at, Fault::BadPolicy { key, value: text.value, known });
-        }
-        choice
+            T::default()
+        })
     }
 }
 

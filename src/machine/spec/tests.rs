@@ -347,24 +347,6 @@ fn an_empty_file_lacks_every_required_key() {
 }
 
 #[test]
-fn the_nearest_name_is_at_most_one_edit_in_three_letters_away() {
-    let names = ["active", "past_due", "paused", "to"];
-    for (word, expected) in [
-        ("activ", Some("active")),
-        ("ACTIVE", Some("active")),
-        ("pastdue", Some("past_due")),
-        ("pasued", Some("paused")),
-        ("too", Some("to")),
-        ("x", None),
-        ("", None),
-        ("settled", None),
-        (&"a".repeat(1_000), None),
-    ] {
-        assert_eq!(nearest(word, names), expected, "{word}");
-    }
-}
-
-#[test]
 fn a_happening_with_several_targets_is_found() {
     let machine = parse_order(GOOD).unwrap();
     assert_eq!(ambiguous_happenings(&machine), []);

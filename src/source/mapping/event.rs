@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Mapping, Received, Rule, ThinPlan, TimeRule};
+use crate::domain::entity::ENTITY_ID_LEN_MAX;
 use crate::domain::event::EVENT_ID_LEN_MAX;
 use crate::domain::order::TimeOf;
 use crate::domain::{Admit, Claim, EntityKey, Event, EventId, Item, Mode, OrderKey, Partition, Reason, Timestamp};
-use crate::source::object::{self, ENTITY_ID_LEN_MAX};
+use crate::source::object;
+use crate::source::pattern::TYPE_LEN_MAX;
 use crate::source::pointer::Captured;
 use crate::source::reference::{Found, Reference};
-use crate::source::value::Value;
+use crate::source::value::{Value, check_object};
 
-/// The longest event type in bytes.
-const TYPE_LEN_MAX: usize = 255;
 /// How much of a parser's words is kept in a dead letter.
 const DETAIL_LEN_MAX: usize = 200;
 
@@ -67,6 +67,7 @@ impl Mapping {
         if let (Some(about), true) = (about, event.entity.is_some()) {
             self.take_object(about, &found, &mut event, &mut trouble);
         }
+        event.order_key = object::believable(event.order_key, received.at, received.receipt());
         let admit = match (trouble.0, &event.entity) {
             (Some(detail), _) => Admit::DeadLetter(Reason::MappingFailed { detail }),
             (None, Some(_)) => Admit::Queue,
@@ -157,14 +158,22 @@ impl Mapping {
         self.by_type.find(event_type).and_then(|index| self.rules.get(*index)).map(About::Object)
     }
 
-    /// The entity that the event is about; none if its id is missing, null or no id: such an event is recorded.
+    /// The entity that the event is about; none if its id is missing or null: such an event is recorded.
     fn entity(&self, about: About<'_>, found: &Found<'_>, trouble: &mut Trouble) -> Option<EntityKey> {
         let (kind, id) = match about {
-            About::Object(rule) => (&rule.kind, rule.object.id(found.item)?),
-            About::Named(rule, thin) => (&rule.kind, object::entity_id(found.first(&thin.id)?.1)?),
+            About::Object(rule) => (&rule.kind, rule.object.id(found.item, &self.tries.item)),
+            About::Named(rule, thin) => (&rule.kind, self.named_id(thin, found)),
         };
+        let id = trouble.take(id)??;
         let partition = trouble.take(self.partition(found))?;
         Some(EntityKey { partition, source: self.source.clone(), kind: kind.clone(), id })
+    }
+
+    /// The id of the object that a thin event names, if it names one.
+    fn named_id(&self, thin: &ThinPlan, found: &Found<'_>) -> Result<Option<Arc<str>>, String> {
+        let Some((place, value)) = found.first(&thin.id) else { return Ok(None) };
+        let wrong = |why| format!("{}: {why}", self.tries.describe(place, found.signed));
+        value.entity_id().map(Some).map_err(wrong)
     }
 
     /// The partition. A mode that cannot be read is no reason to guess: test and live must never mix.
@@ -225,7 +234,7 @@ impl Received<'_> {
         EventId(Arc::from(n.map_or_else(|| format!("sha256:{hash}"), |n| format!("sha256:{hash}#{n}"))))
     }
 
-    /// The order key of an event that gives no time: it proves nothing of the order.
+    /// The order key of an event that gives no believable time: it proves nothing of the order.
     fn receipt(&self) -> OrderKey {
         OrderKey::Time { at: self.at, of: TimeOf::Receipt }
     }
@@ -238,17 +247,4 @@ pub(super) fn not_json(detail: &str) -> Reason {
 
 fn cut(detail: &str) -> String {
     detail.chars().take(DETAIL_LEN_MAX).collect()
-}
-
-/// Whether a JSON text is an object, or else what it is.
-pub(super) fn check_object(json: &str) -> Result<(), String> {
-    let what = match json.trim_start().bytes().next() {
-        Some(b'{') => return Ok(()),
-        Some(b'[') => "a list",
-        Some(b'"') => "a string",
-        Some(b't' | b'f') => "true or false",
-        Some(b'n') => "null",
-        Some(_) | None => "a number",
-    };
-    Err(format!("expected an object, found {what}"))
 }

@@ -22,6 +22,9 @@ fn a_field_is_the_first_place_with_a_value() {
     check(&format!(r#""subscription":"sub_old",{parent}"#), Some("\"sub_old\""));
     check(r#""subscription":null"#, Some("null"));
     check(r#""subscription":null,"parent":null"#, Some("null"));
+    // What would hold it is null: there is none, which is more than nothing said.
+    check(r#""parent":null"#, Some("null"));
+    check(r#""parent":{"subscription_details":null}"#, Some("null"));
     check(r#""parent":{"subscription_details":1e999}"#, None);
     check(r#""x":1"#, None);
 }

@@ -32,6 +32,13 @@ fn secrets_that_cannot_be_right_are_refused_at_once() {
     );
     check("standard", &["whsec_!!!!MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"], "it is not standard base64");
     check("standard", &["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2La LaSw"], "it is not standard base64");
+    check("stripe", &["whsec_tollgate_\u{200b}test_secret"], "secret 1: its character 16 is not printable ASCII");
+    check("stripe", &["whsec_tollgate_test_secret\u{feff}"], "secret 1: its character 27 is not printable ASCII");
+    check("stripe", &["whsec_tollgate\ttest_secret"], "secret 1: its character 15 is not printable ASCII");
+    check("stripe", &["whsec_tollgate_test_secret\u{0}"], "secret 1: its character 27 is not printable ASCII");
+    check("stripe", &["'whsec_tollgate_test_secret'"], "secret 1: it stands in quotes");
+    check("stripe", &["\"whsec_tollgate_test_secret\""], "secret 1: it stands in quotes");
+    check("stripe", &["\"whsec_tollgate_test_secret"], "secret 1: it stands in quotes");
     check("standard", &["whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaR="], "it is not standard base64");
     check("standard", &["whsec_AAAA"], "its key has 3 bytes, 24 to 64 are expected");
     check("standard", &["whsec_"], "its key has 0 bytes, 24 to 64 are expected");
@@ -75,7 +82,13 @@ fn lists_of_secrets_are_read_with_their_times() {
         "a not_before=2026-01-01T00:00:00Z not_after=2027-01-31T00:00:00+01:00,b",
         &["a|2026-01-01T00:00:00Z|2027-01-30T23:00:00Z", "b|-|-"],
     );
-    check("It's a Secret to Everybody", &["It's a Secret to Everybody|-|-"]);
+    check(
+        "a not_after=2027-01-31T00:00:00Z  not_before=2026-01-01T00:00:00Z ",
+        &["a|2026-01-01T00:00:00Z|2027-01-31T00:00:00Z"],
+    );
+    // Spaces around a secret alone are not taken off, they are refused with the secret.
+    check(" a", &[" a|-|-"]);
+    check("a ", &["a |-|-"]);
     let wrong = read("a,b not_after=tomorrow").unwrap_err();
     assert_eq!(
         wrong.to_string(),
@@ -85,6 +98,45 @@ fn lists_of_secrets_are_read_with_their_times() {
     let secrets = SigningSecret::from_file(file).unwrap();
     let texts: Vec<_> = secrets.iter().map(|s| secrecy::ExposeSecret::expose_secret(&s.text).to_owned()).collect();
     assert_eq!(texts, ["whsec_old", "whsec_new,with,commas"]);
+}
+
+#[test]
+fn an_unknown_word_behind_a_secret_is_told_without_the_secret() {
+    let check = |text: &str, expected: &str| {
+        let found = SigningSecret::from_variable(text).unwrap_err().to_string();
+        let rest = "; expected `not_before=TIME` or `not_after=TIME` (a secret itself holds no space)";
+        assert_eq!(found, format!("secret 1: {expected}{rest}"), "{text}");
+    };
+    let not_after = "behind the secret is not known (did you mean `not_after`?)";
+    check("whsec_x not_afer=2020-01-01T00:00:00Z", &format!("`not_afer` {not_after}"));
+    check("whsec_x not-after=2020-01-01T00:00:00Z", &format!("`not-after` {not_after}"));
+    check("whsec_x not_after:2020-01-01T00:00:00Z", &format!("`not_after` {not_after}"));
+    check("whsec_x not_befor=x", "`not_befor` behind the secret is not known (did you mean `not_before`?)");
+    check("whsec_x not_afer=1 not_after=2027-01-31T00:00:00Z", &format!("`not_afer` {not_after}"));
+    check("whsec_x expires=2020-01-01T00:00:00Z", "`expires` behind the secret is not known");
+    // What may be part of a secret is not shown.
+    check("It's a Secret to Everybody", "word 4 behind the secret is not known");
+    check("whsec_x c2VjcmV0=", "word 1 behind the secret is not known");
+}
+
+#[test]
+fn secrets_that_have_all_expired_are_warned_of() {
+    let check = |texts: &str, expected: Option<&str>| {
+        let secrets = Secrets { signing: SigningSecret::from_variable(texts).unwrap(), ..Secrets::default() };
+        let source = Source::compile(&shipped_spec("stripe"), &secrets).unwrap();
+        let rest = "deliveries are refused until one that counts is set";
+        let expected = expected.map(|at| format!("every signing secret has expired, the last at {at}; {rest}"));
+        assert_eq!(source.expired(NOW), expected, "{texts}");
+    };
+    let (old, new) = ("whsec_tollgate_old_secret", PLAIN_SECRET);
+    check(new, None);
+    check(&format!("{old} not_after=2020-01-01T00:00:00Z"), Some("2020-01-01T00:00:00Z"));
+    check(&format!("{old} not_after={NOW}"), Some(&NOW.to_string()));
+    check(&format!("{old} not_after={}", NOW.plus(std::time::Duration::from_nanos(1))), None);
+    check(&format!("{old} not_after=2020-01-01T00:00:00Z,{new}"), None);
+    check(&format!("{old} not_after=2020-01-01T00:00:00Z,{new} not_before=2200-01-01T00:00:00Z"), None);
+    let both = format!("{old} not_after=2020-01-01T00:00:00Z,{new} not_after=2021-01-01T00:00:00Z");
+    check(&both, Some("2021-01-01T00:00:00Z"));
 }
 
 #[test]

@@ -113,7 +113,7 @@ pub(crate) fn field_entry(name: &str, value: &str) -> Entry {
 
 /// An entry that sets or clears a check.
 pub(crate) fn check_entry(due: Option<Timestamp>) -> Entry {
-    let mut entry = Entry::new(Outcome::Held, Rule::Check, Cause::Timer, at(5));
+    let mut entry = Entry::new(Outcome::Held, Rule::Check, Cause::Check, at(5));
     let set = |due| {
         CheckChange::Set(Check { due, reason: CheckReason::Cycle, answer: None, tries: 0, positions: Vec::new() })
     };

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex};
 
 use crate::store::disk::sim::SimDisk;
-use crate::store::disk::{Disk, File, Lock};
+use crate::store::disk::{Disk, File, Lock, Space};
 
 /// A disk with a gate. Clones are the same disk.
 #[derive(Clone)]
@@ -97,6 +97,10 @@ impl Disk for Gate {
 
     fn sync(&self) -> io::Result<()> {
         self.disk.sync()
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        self.disk.space()
     }
 
     fn lock(&self) -> io::Result<Option<Lock>> {

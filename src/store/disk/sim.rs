@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{Disk, File, Lock, wide};
+use super::{Disk, File, Lock, Space, wide};
 
 /// The unit in which writes reach the platter.
 const SECTOR: u64 = 512;
@@ -29,6 +29,8 @@ struct State {
     names_since: Vec<BTreeMap<String, u64>>,
     next_inode: u64,
     space: Option<u64>,
+    /// What the disk says of its room; plenty without it.
+    said: Option<Space>,
     /// Sync fails when this many more have been done.
     fail_sync: Option<u64>,
     /// A write fails when this many more have been done.
@@ -108,6 +110,11 @@ impl SimDisk {
     /// At most this many bytes may be reserved from now on.
     pub(crate) fn limit_space(&self, bytes: Option<u64>) {
         self.state().space = bytes;
+    }
+
+    /// What the disk says of its room from now on.
+    pub(crate) fn say_space(&self, said: Option<Space>) {
+        self.state().said = said;
     }
 
     /// The sync after `n` more fails, and so does every later one.
@@ -290,6 +297,10 @@ impl Disk for SimDisk {
         state.names_synced = state.names.clone();
         state.names_since.clear();
         Ok(())
+    }
+
+    fn space(&self) -> io::Result<Space> {
+        Ok(self.state().said.unwrap_or(Space { free: u64::MAX, total: u64::MAX }))
     }
 
     fn lock(&self) -> io::Result<Option<Lock>> {

@@ -51,6 +51,9 @@ pub struct Options {
     pub segment_bytes: u64,
     /// The largest frame that is taken; at most 1 GiB.
     pub frame_bytes_max: usize,
+    /// How much room stays free on the disk, or a quarter of a small disk: with less the journal is full. The view beside
+    /// it must be able to write what is durable already.
+    pub reserve_bytes: u64,
 }
 
 /// What makes a store's files its own: random, in every header.
@@ -149,11 +152,20 @@ impl Journal {
         let first = Lsn(self.synced().0 + 1);
         let len = self.measure(frames)?;
         if !frames.is_empty() {
+            self.leave_room()?;
             self.begin()?;
             self.make_room(len)?;
             self.write_group(first, frames)?;
         }
         Ok(first)
+    }
+
+    /// Is full before the disk is.
+    fn leave_room(&self) -> Result<(), Error> {
+        let disk = &self.shared.disk;
+        let space =
+            disk.space().map_err(|error| failed(format!("asking for the room of `{}`", disk.place("")), &error))?;
+        if space.free < self.options.reserve_bytes.min(space.total / 4) { Err(Error::Full) } else { Ok(()) }
     }
 
     /// The last durable LSN. The next append gets the one behind it.
@@ -202,7 +214,7 @@ impl Journal {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { segment_bytes: 64 << 20, frame_bytes_max: 16 << 20 }
+        Self { segment_bytes: 64 << 20, frame_bytes_max: 16 << 20, reserve_bytes: 64 << 20 }
     }
 }
 

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use crate::domain::Lsn;
+use crate::store::lock::unpoisoned;
 
 use super::super::Error;
 use super::super::disk::{File, Lock, wide};
@@ -58,7 +59,7 @@ impl Pruner {
         mut pruned: impl FnMut(Lsn, &[u8]) -> Option<Vec<u8>>,
     ) -> Result<Option<SegmentMeta>, Error> {
         let shared = &*self.shared;
-        let _one = shared.pruning.lock().unwrap_or_else(PoisonError::into_inner);
+        let _one = unpoisoned(shared.pruning.lock());
         let Some(segment) = shared.segment_of(first).filter(|found| found.header.first == first) else {
             return Ok(None);
         };

@@ -191,7 +191,9 @@ fn check_last(disk: &dyn Disk, looked: &Looked, vouched: Lsn) -> Result<(Walked,
     let incarnation = walked.extent.incarnation;
     let rest = Rest::look(looked, end, incarnation).map_err(|error| reading(disk, looked, &error))?;
     let stray = (rest.end > end).then_some("neither a group nor zeros stand here");
-    let Some(why) = walked.flaw.take().or(stray) else { return Ok((walked, None)) };
+    // What was reserved is zeros, and so is a group that somebody wiped: only who saw it synced can tell them apart.
+    let wiped = (vouched > walked.extent.last && !rest.is_short).then_some("zeros stand where a group was");
+    let Some(why) = walked.flaw.take().or(stray).or(wiped) else { return Ok((walked, None)) };
     let lsn = Lsn(walked.extent.last.0 + 1);
     if let Some(proof) = rest.proof {
         let detail = format!("{why}; the group at byte {proof} proves that LSN {} was synced", lsn.0);

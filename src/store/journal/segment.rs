@@ -2,9 +2,10 @@
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::domain::Lsn;
+use crate::store::lock::unpoisoned;
 
 use super::super::Error;
 use super::super::disk::{Disk, File, failed, wide};
@@ -108,11 +109,11 @@ impl Segment {
     }
 
     pub(super) fn extent(&self) -> RwLockReadGuard<'_, Extent> {
-        self.extent.read().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.extent.read())
     }
 
     pub(super) fn extent_mut(&self) -> RwLockWriteGuard<'_, Extent> {
-        self.extent.write().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.extent.write())
     }
 
     /// The last place at or before an LSN, and the end of what may be read.
@@ -156,11 +157,11 @@ impl Shared {
     }
 
     pub(super) fn segments(&self) -> RwLockReadGuard<'_, Vec<Arc<Segment>>> {
-        self.segments.read().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.segments.read())
     }
 
     pub(super) fn segments_mut(&self) -> RwLockWriteGuard<'_, Vec<Arc<Segment>>> {
-        self.segments.write().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.segments.write())
     }
 
     pub(super) fn metas(&self) -> Vec<SegmentMeta> {
@@ -208,7 +209,7 @@ impl Shared {
     }
 
     fn files(&self) -> MutexGuard<'_, Vec<OpenFile>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.files.lock())
     }
 
     pub(super) fn corrupt(&self, name: &str, offset: u64, detail: impl Into<String>) -> Error {

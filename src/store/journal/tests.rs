@@ -11,7 +11,7 @@ pub(super) use crate::store::disk::wide;
 use super::*;
 
 /// Segments of 4 KiB: a few dozen small groups.
-const SMALL: Options = Options { segment_bytes: 4096, frame_bytes_max: 10_000 };
+const SMALL: Options = Options { segment_bytes: 4096, frame_bytes_max: 10_000, reserve_bytes: 0 };
 
 fn open(disk: &SimDisk) -> (Journal, Recovery) {
     Journal::open_on(Arc::new(disk.clone()), SMALL, Lsn(0)).unwrap()
@@ -164,7 +164,7 @@ fn it_works_on_a_real_folder() {
 #[test]
 fn a_large_index_leads_to_every_frame() {
     let disk = SimDisk::default();
-    let options = Options { segment_bytes: 1 << 20, frame_bytes_max: 1 << 20 };
+    let options = Options { segment_bytes: 1 << 20, frame_bytes_max: 1 << 20, reserve_bytes: 0 };
     let open = |disk: &SimDisk| Journal::open_on(Arc::new(disk.clone()), options, Lsn(0)).unwrap().0;
     let mut journal = open(&disk);
     // One group far larger than the index's stride, then many small ones.

@@ -2,10 +2,8 @@
 
 use std::fmt;
 
-use sha2::{Digest, Sha256};
-
-use crate::domain::{EventId, Lsn, Position, SourceName};
-use crate::store::disk::wide;
+use crate::domain::parts::PartsHash;
+use crate::domain::{EventId, Position, SourceName};
 
 /// The bytes of a key and its entry in a bucket.
 pub(super) const PAIR_LEN: usize = 44;
@@ -26,13 +24,10 @@ pub struct SeenEntry {
 impl SeenKey {
     /// The key of an event id. Source and id stand behind their lengths, so that no two pairs are the same bytes.
     pub fn of(source: &SourceName, id: &EventId) -> Self {
-        let mut hash = Sha256::new();
-        for part in [source.as_str(), id.as_str()] {
-            hash.update(wide(part.len()).to_be_bytes());
-            hash.update(part.as_bytes());
-        }
-        let digest: [u8; 32] = hash.finalize().into();
-        Self(digest.first_chunk().copied().unwrap_or_default())
+        let mut hash = PartsHash::default();
+        hash.add(source.as_str().as_bytes());
+        hash.add(id.as_str().as_bytes());
+        Self(hash.finish().first_chunk().copied().unwrap_or_default())
     }
 
     /// The half of it that filters go by; it is a hash already.
@@ -51,11 +46,9 @@ pub(super) fn encode(key: &SeenKey, entry: &SeenEntry, out: &mut Vec<u8>) {
 /// Reads what [`encode`] wrote.
 pub(super) fn decode(bytes: &[u8; PAIR_LEN]) -> (SeenKey, SeenEntry) {
     let (key, rest) = bytes.split_first_chunk::<16>().unwrap_or((&[0; 16], &[]));
-    let (lsn, rest) = rest.split_first_chunk::<8>().unwrap_or((&[0; 8], &[]));
-    let (item, rest) = rest.split_first_chunk::<4>().unwrap_or((&[0; 4], &[]));
-    let position = Position { lsn: Lsn(u64::from_be_bytes(*lsn)), item: u32::from_be_bytes(*item) };
+    let (position, rest) = rest.split_first_chunk::<12>().unwrap_or((&[0; 12], &[]));
     let digest = rest.first_chunk().copied().unwrap_or_default();
-    (SeenKey(*key), SeenEntry { position, digest })
+    (SeenKey(*key), SeenEntry { position: Position::from_bytes(*position), digest })
 }
 
 impl fmt::Debug for SeenKey {

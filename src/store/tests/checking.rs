@@ -125,6 +125,25 @@ async fn a_view_that_cannot_be_used_is_told_and_rebuilt() {
 }
 
 #[tokio::test]
+async fn a_damaged_end_of_the_journal_is_not_rebuilt_over_the_proof_that_it_was_whole() {
+    let dir = TempDir::new().unwrap();
+    furnish(dir.path()).await;
+    let segment = fs::read_dir(dir.path().join("journal")).unwrap().map(|entry| entry.unwrap().path());
+    let segment = segment.filter(|path| path.extension().is_some()).max().unwrap();
+    let mut bytes = fs::read(&segment).unwrap();
+    let last = bytes.windows(4).rposition(|window| window == b"TGRP").unwrap();
+    bytes[last..].fill(0);
+    let before = bytes.windows(4).rposition(|window| window == b"TGRP").unwrap();
+    bytes[before..].fill(0);
+    fs::write(&segment, &bytes).unwrap();
+    assert!(!check(dir.path(), &options()).unwrap().is_sound(), "a check finds it");
+    let refused = rebuild(dir.path(), &options());
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+    let opened = EmbeddedStore::open(dir.path(), options()).map(|_| ());
+    assert!(matches!(opened, Err(Error::Corrupt { .. })), "the view still proves it: {opened:?}");
+}
+
+#[tokio::test]
 async fn a_store_that_is_open_or_absent_is_not_checked() {
     let dir = TempDir::new().unwrap();
     for answer in [check(dir.path(), &options()), rebuild(dir.path(), &options())] {

@@ -174,7 +174,7 @@ async fn a_view_of_another_store_is_set_aside() {
 }
 
 #[tokio::test]
-async fn a_view_that_is_ahead_of_the_journal_is_set_aside() {
+async fn an_older_copy_of_the_journal_is_refused_until_the_view_that_knows_more_is_removed() {
     let mut rig = Rig::embedded();
     let entity = sub("sub_a");
     rig.commit(&entity, vec![entry(None, "active", vec![])], vec![]).await.unwrap();
@@ -187,14 +187,17 @@ async fn a_view_that_is_ahead_of_the_journal_is_set_aside() {
     .await
     .unwrap();
     rig.commit(&entity, vec![entry(Some("active"), "canceled", vec![])], vec![]).await.unwrap();
-    rig.meddle(|bench, _| {
-        for (bytes, name) in backup {
-            crate::store::disk::Disk::remove(&bench.journal, &name).unwrap();
-            bench.journal.put(&name, &bytes);
-        }
-    })
-    .await
-    .unwrap();
+    let restored = rig
+        .meddle(|bench, _| {
+            for (bytes, name) in backup {
+                crate::store::disk::Disk::remove(&bench.journal, &name).unwrap();
+                bench.journal.put(&name, &bytes);
+            }
+        })
+        .await;
+    let refused = restored.unwrap_err().to_string();
+    assert!(refused.contains("if the journal is an older copy, remove the view"), "{refused}");
+    rig.meddle(|_, view| std::fs::remove_dir_all(view).unwrap()).await.unwrap();
     assert_eq!(answers(rig.store()).await, before, "the older copy of the journal is what is true");
 }
 

@@ -5,6 +5,7 @@ use tokio::task::yield_now;
 use crate::domain::{Admission, Admit, Disposition, Lsn};
 use crate::store::contract::facts::{at, dead, delivery, entry, event, field_entry, item, judged, queued, sub};
 use crate::store::contract::{Rig, options};
+use crate::store::disk::Space;
 use crate::store::{Action, Command, Error, Options, Scope, Status};
 
 #[tokio::test]
@@ -91,6 +92,19 @@ async fn a_full_disk_keeps_nothing_and_the_store_goes_on_when_there_is_space() {
     rig.crash();
     assert_eq!(rig.pending(&entity, at(0)).await.len(), sent + 1);
     assert_eq!(rig.load(&entity).await.unwrap().version, 1);
+}
+
+#[tokio::test]
+async fn a_disk_that_is_nearly_full_is_full_for_the_journal_so_that_the_view_has_room() {
+    let rig = Rig::embedded();
+    let entity = sub("sub_a");
+    let said = |free| Some(Space { free, total: 1 << 30 });
+    rig.bench().journal.say_space(said((64 << 20) - 1));
+    let refused = rig.store().append(queued("evt_1", &entity, "active")).await;
+    assert!(matches!(refused, Err(Error::Full)), "{refused:?}");
+    rig.bench().journal.say_space(said(64 << 20));
+    let accepted = rig.store().append(queued("evt_1", &entity, "active")).await.unwrap();
+    assert!(matches!(accepted[..], [Admission::Accepted(_)]), "its id is unseen: {accepted:?}");
 }
 
 #[tokio::test]

@@ -163,6 +163,28 @@ fn machines_are_listed_checked_and_drawn() {
 }
 
 #[test]
+fn a_command_line_that_cannot_be_read_is_told_to_programs_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let cli = Cli::within(folder.path());
+    for arguments in [
+        &["--json", "sign", "--sorce", "stripe", "event.json"][..],
+        &["sign", "--source", "stripe", "--at", "99999999999999", "event.json", "--json"],
+        &["sign", "--source", "stripe", "--id", "", "event.json", "--json"],
+        &["send", "--json"],
+        &["--json"],
+    ] {
+        let ran = cli.run(arguments);
+        let document: Value = serde_json::from_str(&ran.err).unwrap_or_else(|error| panic!("{error}: {}", ran.err));
+        assert_eq!((ran.code, ran.out.as_str(), document["code"].as_str()), (2, "", Some("usage")), "{arguments:?}");
+        assert!(document["details"][0].as_str().is_some_and(|detail| !detail.starts_with("error")), "{document}");
+    }
+    assert_eq!(cli.run(&["machine", "check", "nodir"]).code, 2);
+    assert_eq!(cli.run(&["machine", "list", "--dir", "nodir"]).code, 2);
+    let slip = Cli::within(folder.path()).with("TOLLGATE_SERVER_LISTEN", "127.0.0.1:1").run(&["config", "check"]);
+    assert!(slip.code == 0 && slip.err.contains("`TOLLGATE__SERVER__LISTEN`"), "{}", slip.err);
+}
+
+#[test]
 fn a_key_is_printed_once_listed_without_itself_and_revoked() {
     let folder = tempfile::tempdir().unwrap();
     let cli = Cli::within(folder.path());

@@ -113,8 +113,10 @@ fn a_dead_letter_is_shown_replayed_and_discarded() {
     let shown = world.told(&["dead-letter", "show", &position], 0);
     assert!(shown.contains("state `held` is not declared in machine `payment`"), "{shown}");
     assert!(shown.contains(&payment("held", 30)), "the body is shown as it came: {shown}");
-    let replayed = world.told(&["dead-letter", "replay", &position], 0);
+    // One that is none is told, and is no hindrance to the others.
+    let replayed = world.told(&["dead-letter", "replay", "999.0", &position], 1);
     assert!(replayed.contains(&format!("{position} is pending again, at ")), "{replayed}");
+    assert!(replayed.contains("[dead_letter_not_found, HTTP 404]"), "{replayed}");
     let again = world.json(&["dead-letter", "list"])["items"][0]["position"].as_str().unwrap().to_owned();
     let gone = world.told(&["dead-letter", "discard", &position], 1);
     assert!(gone.contains("[dead_letter_not_found, HTTP 404]"), "{gone}");
@@ -191,6 +193,11 @@ fn recorded_payloads_that_share_an_id_are_sent_with_new_ones() {
     let charges = world.json(&["entity", "list", "--kind", "charge"]);
     assert_eq!(charges["items"].as_array().unwrap().len(), 3);
     assert_eq!(charges["items"][0]["state"], "succeeded");
+    std::fs::write(world.folder.path().join("bare.json"), "{}").unwrap();
+    let address = format!("http://{}", world.server.address());
+    let bare = ["send", "--source", "stripe", "--new-ids", "bare.json", "--server", &address];
+    let said = world.cli().with("STRIPE_WEBHOOK_SECRET", STRIPE_SECRET).run(&bare).err;
+    assert_eq!(said, "bare.json: no event id stands at `/id`; it is sent as it is\n");
 }
 
 #[test]

@@ -207,7 +207,6 @@ fn cause(entry: &Entry) -> String {
         Cause::Fetch => format!("fetch for {of}"),
         Cause::Check => format!("check for {of}"),
         Cause::Command(by) => format!("replay {of} by {by}"),
-        Cause::Timer => format!("timer for {of}"),
     }
 }
 

@@ -48,7 +48,7 @@ const FIRST_NAME: &str = "00000000000000000001.segment";
 const SECOND_NAME: &str = "00000000000000000004.segment";
 
 /// Segments end at 300 bytes, so that LSN 4 begins a new one.
-const OPTIONS: Options = Options { segment_bytes: 300, frame_bytes_max: 1000 };
+const OPTIONS: Options = Options { segment_bytes: 300, frame_bytes_max: 1000, reserve_bytes: 0 };
 
 fn bytes(lines: &[&str]) -> Vec<u8> {
     lines.iter().flat_map(|line| hex::decode(line).unwrap()).collect()

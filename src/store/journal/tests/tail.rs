@@ -9,7 +9,7 @@ const FIRST: &str = "00000000000000000001.segment";
 const LAST: u64 = 23;
 
 /// Segments of a few groups.
-const TINY: Options = Options { segment_bytes: 700, frame_bytes_max: 10_000 };
+const TINY: Options = Options { segment_bytes: 700, frame_bytes_max: 10_000, reserve_bytes: 0 };
 
 /// Opens with an LSN that is vouched for.
 fn open_vouched(disk: &SimDisk, vouched: u64) -> Result<(Journal, Recovery), Error> {
@@ -131,12 +131,31 @@ fn damage_before_the_last_group_is_fatal_and_names_the_place() {
 }
 
 #[test]
+fn a_wiped_group_is_fatal_where_somebody_saw_it_synced_and_torn_where_nobody_did() {
+    let disk = SimDisk::default();
+    let (mut journal, _) = open(&disk);
+    for n in 1..=6 {
+        journal.append(&[frame(n)]).unwrap();
+    }
+    drop(journal);
+    let mut content = disk.content(FIRST);
+    let end = ends_of_frames(&content)[4];
+    content[end..].fill(0);
+    disk.put(FIRST, &content);
+    let error = open_vouched(&disk.copy(), 6).unwrap_err();
+    let Error::Corrupt { place, detail } = error else { panic!("{error:?}") };
+    assert_eq!(place, format!("`sim/{FIRST}` at byte {end}"));
+    assert!(detail.starts_with("zeros stand where a group was; it was synced"), "{detail}");
+    assert_eq!(open_vouched(&disk, 0).unwrap().1.last, Lsn(5));
+}
+
+#[test]
 fn the_group_that_proves_is_found_wherever_it_stands() {
     // Around the places where one piece of what is searched ends and the next begins.
     let piece = 256 << 10;
     for distance in [piece - 60, piece - 56, piece - 55, piece - 20, piece - 1, piece, piece + 1, 2 * piece - 60] {
         let disk = SimDisk::default();
-        let options = Options { segment_bytes: 1 << 20, frame_bytes_max: 1 << 20 };
+        let options = Options { segment_bytes: 1 << 20, frame_bytes_max: 1 << 20, reserve_bytes: 0 };
         let open = || Journal::open_on(Arc::new(disk.clone()), options, Lsn(0));
         let (mut journal, _) = open().unwrap();
         journal.append(&[vec![0; distance - 64]]).unwrap();

@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
 
 use super::change::{self, Before, Change, Counts, Held, Value, Waiting};
 use super::journal::Reader;
 use super::keys::{self, Key};
 use super::layout::Layout;
+use super::lock::unpoisoned;
 use super::overlay::Overlay;
 use super::recent::Recent;
 use super::records::Record;
@@ -22,7 +23,7 @@ use crate::domain::{Attempt, Disposition, EntityKey, Judged, Lsn, MachineName, P
 const HELD_BYTES: usize = 256;
 
 /// What the threads share.
-pub(super) struct Core {
+pub(super) struct Shared {
     pub(super) shards: u16,
     pub(super) layout: Layout,
     pub(super) options: Options,
@@ -83,10 +84,10 @@ impl State {
     }
 }
 
-impl Core {
-    /// The state, locked. A panic elsewhere stops the store; what it left is still readable.
+impl Shared {
+    /// The state, locked.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        unpoisoned(self.state.lock())
     }
 
     /// Stops the store, wakes everybody, and answers the error.
@@ -108,7 +109,7 @@ impl Core {
 
     /// Asks the view. An error of it stops the store: from then on it cannot be trusted.
     pub(super) fn with_view<T>(&self, ask: impl FnOnce(&View) -> Result<T, Error>) -> Result<T, Error> {
-        let view = self.view.read().unwrap_or_else(PoisonError::into_inner);
+        let view = unpoisoned(self.view.read());
         let closed = || Error::Stopped { reason: "it was closed".to_owned() };
         let answer = ask(view.as_ref().ok_or_else(closed)?);
         answer.map_err(|error| self.condemn(error))
