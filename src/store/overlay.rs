@@ -111,3 +111,69 @@ fn cost(change: &Change) -> usize {
         |(key, value): &(Key, Value)| 2 * key.len() + value.as_ref().map_or(0, |value| value.len()) + CHANGE_BYTES;
     CHANGE_BYTES + change.writes.iter().map(write).sum::<usize>()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Batch, Change, Counts, Overlay, Value};
+    use crate::domain::Lsn;
+
+    fn change(lsn: u64, writes: &[(&str, Option<u8>)]) -> Change {
+        let value = |byte: &Option<u8>| byte.map(|byte| Arc::from([byte]));
+        let writes = writes.iter().map(|(key, byte)| (key.as_bytes().to_vec(), value(byte))).collect();
+        Change { lsn: Lsn(lsn), writes, counts: Counts { pending: 1, ..Counts::default() }, ..Change::default() }
+    }
+
+    fn overlay(changes: &[Change]) -> Overlay {
+        let mut overlay = Overlay::default();
+        changes.iter().cloned().for_each(|change| overlay.add(change));
+        overlay
+    }
+
+    fn keys(batch: &Batch) -> Vec<&str> {
+        batch.writes.keys().map(|key| std::str::from_utf8(key).unwrap()).collect()
+    }
+
+    #[test]
+    fn what_is_written_after_a_batch_was_taken_outlives_it() {
+        let mut overlay = overlay(&[change(1, &[("a", Some(1)), ("b", Some(1))])]);
+        let batch = overlay.batch(10, 10);
+        overlay.add(change(2, &[("a", Some(2)), ("c", None)]));
+        overlay.forget(&batch);
+        let expected: [(&str, Option<Value>); 3] = [("a", Some(Some(Arc::from([2])))), ("b", None), ("c", Some(None))];
+        for (key, value) in expected {
+            assert_eq!(overlay.get(key.as_bytes()), value, "{key}");
+        }
+        assert_eq!((overlay.keys(), overlay.is_empty()), (2, false));
+        let rest = overlay.batch(10, 10);
+        assert_eq!((rest.through, keys(&rest)), (Lsn(2), vec!["a", "c"]));
+        overlay.forget(&rest);
+        assert_eq!((overlay.keys(), overlay.bytes(), overlay.is_empty()), (0, 0, true));
+    }
+
+    #[test]
+    fn a_batch_ends_where_a_record_ends_and_holds_the_last_write_of_a_key() {
+        let table: [(usize, usize, u64, &[&str]); 5] = [
+            (1, 10, 1, &["a", "b"]),
+            (3, 10, 3, &["a", "b", "c"]),
+            (10, 2, 2, &["a", "b"]),
+            (10, 10, 4, &["a", "b", "c", "d"]),
+            (10, 0, 0, &[]),
+        ];
+        let changes = [
+            change(1, &[("a", Some(1)), ("b", Some(1))]),
+            change(2, &[("a", Some(2))]),
+            change(3, &[("a", None), ("c", Some(3))]),
+            change(4, &[("d", Some(4))]),
+        ];
+        for (most_keys, most_records, through, expected) in table {
+            let batch = overlay(&changes).batch(most_keys, most_records);
+            assert_eq!((batch.through, keys(&batch)), (Lsn(through), expected.to_vec()), "{most_keys} {most_records}");
+            assert_eq!(batch.counts.pending, i64::try_from(through).unwrap(), "the counts of those records");
+            assert_eq!(batch.is_empty(), expected.is_empty());
+        }
+        let all = overlay(&changes).batch(10, 10);
+        assert_eq!(all.writes[b"a".as_slice()], None, "written, written again, and gone");
+    }
+}

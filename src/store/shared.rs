@@ -71,12 +71,13 @@ pub(super) enum Ending {
 
 impl State {
     /// Takes what a durable record changes.
-    pub(super) fn learn(&mut self, change: Change) {
-        if let Some((held, bytes)) = &change.held {
-            self.entities.insert(held.entity.key.clone(), Some(Arc::clone(held)), HELD_BYTES + bytes);
+    pub(super) fn learn(&mut self, mut change: Change) {
+        // Taken, not copied: what waits for the view must not keep decoded entities alive.
+        if let Some((held, bytes)) = change.held.take() {
+            self.entities.insert(held.entity.key.clone(), Some(held), HELD_BYTES + bytes);
         }
-        if let Some((machine, form)) = &change.machine {
-            self.machines.insert(machine.clone(), *form);
+        if let Some((machine, form)) = change.machine.take() {
+            self.machines.insert(machine, form);
         }
         self.counts += change.counts;
         self.overlay.add(change);
