@@ -255,9 +255,11 @@ fn is_test(text: &str, function: &str) -> bool {
     let is_mark = |line: &&str| ["#[test]", "#[tokio::test]", "#[actix_web::test]"].contains(line);
     let contract = text.split_once("contract!").and_then(|(_, rest)| rest.split(['}', ')']).next()).unwrap_or_default();
     let in_contract = contract.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').any(|name| name == function);
-    lines.iter().enumerate().filter(|(_, line)| is_it(line)).any(|(at, _)| {
-        in_contract || lines[..at].iter().rev().take_while(|line| line.starts_with("#[")).any(|line| is_mark(line))
-    })
+    lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| is_it(line))
+        .any(|(at, _)| in_contract || lines[..at].iter().rev().take_while(|line| line.starts_with("#[")).any(&is_mark))
 }
 
 #[test]

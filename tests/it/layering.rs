@@ -137,9 +137,12 @@ fn module_of(path: &str) -> &str {
 fn modules_used(text: &str) -> Vec<(usize, &str)> {
     const PREFIX: &str = "crate::";
     let found = text.match_indices(PREFIX).filter(|(at, _)| starts_a_word(text, *at));
-    let words = found.flat_map(|(at, _)| match text[at + PREFIX.len()..].starts_with('{') {
-        true => branches(text, at + PREFIX.len() + 1),
-        false => vec![at + PREFIX.len()],
+    let words = found.flat_map(|(at, _)| {
+        if text[at + PREFIX.len()..].starts_with('{') {
+            branches(text, at + PREFIX.len() + 1)
+        } else {
+            vec![at + PREFIX.len()]
+        }
     });
     words.map(|at| (line_of(text, at), word_at(text, at))).collect()
 }
