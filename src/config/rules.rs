@@ -181,7 +181,8 @@ mod tests {
         );
         check(
             "\"thing.gone\" = \"happened\"",
-            &["source `acme`: `\"thing.gone\"`: happening `thing.gone` is not declared in `thing`"],
+            &["source `acme`: `\"thing.gone\"`: happening `thing.gone` is not declared in `thing` (did you mean \
+               `thing.ended`?)"],
         );
         let ambiguous = "happening `thing.ended` of `thing` leads to `won` or `lost`, and there is no upstream to ask \
             which; claim the state, or add one";

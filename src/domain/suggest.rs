@@ -2,8 +2,8 @@
 
 use super::name::NAME_LEN_MAX;
 
-/// The candidate that `word` was probably meant to be: at most one edit in three letters away, case aside. Of a
-/// name of one or two letters at least one must be right.
+/// The candidate that `word` was probably meant to be: one edit in three letters away (rounded), case aside. Of a
+/// name of one or two letters one at least must be right.
 ///
 /// Of several equally near ones the first is taken.
 #[must_use]
@@ -14,7 +14,7 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         return None;
     }
     let word = word.to_lowercase();
-    let is_near = |distance: usize, len: usize| distance <= (len / 3).max(1) && distance < len.max(1);
+    let is_near = |distance: usize, len: usize| distance <= len.saturating_add(1) / 3 && distance < len;
     candidates
         .into_iter()
         .map(|candidate| (strsim::osa_distance(&word, &candidate.to_lowercase()), candidate))
@@ -34,13 +34,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nearest_name_is_at_most_one_edit_in_three_letters_away() {
-        let names = ["active", "past_due", "paused", "to", "id", "q"];
+    fn the_nearest_name_is_about_one_edit_in_three_letters_away() {
+        let names = ["active", "past_due", "paused", "stale", "to", "id", "q"];
         for (word, expected) in [
             ("activ", Some("active")),
             ("ACTIVE", Some("active")),
             ("pastdue", Some("past_due")),
             ("pasued", Some("paused")),
+            ("stail", Some("stale")),
             ("too", Some("to")),
             ("ids", Some("id")),
             ("xy", None),
