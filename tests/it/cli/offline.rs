@@ -136,7 +136,8 @@ const ORDER: &str = "name = \"order\"\nversion = 1\ndoc = \"An order.\"\n\
 fn machines_are_listed_checked_and_drawn() {
     let folder = tempfile::tempdir().unwrap();
     write(folder.path(), "fine/order.toml", ORDER);
-    write(folder.path(), "broken/order.toml", &ORDER.replace("to = \"paid\"", "to = \"payed\""));
+    let broken = ORDER.replace("to = \"paid\"", "to = \"payed\"").replace("version = 1", "version = 0");
+    write(folder.path(), "broken/order.toml", &broken);
     let cli = Cli::within(folder.path());
     let list = cli.run(&["machine", "list", "--dir", "fine"]);
     assert_eq!(list.code, 0);
