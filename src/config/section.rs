@@ -99,11 +99,11 @@ pub struct Engine {
     pub idle_after: Span,
     /// How often due retries and checks are looked for.
     pub tick: Span,
-    /// How many fetches of one source may be under way at once.
+    /// How many fetches of one source may be under way at once, in live and in test mode each.
     pub fetches_max: usize,
     /// How many failures in a row make a source's upstream rest.
     pub breaker_failures: u32,
-    /// How long it rests.
+    /// How long it rests: each further time in a row twice as long, up to eight times.
     pub breaker_open: Span,
 }
 

@@ -1,7 +1,8 @@
 //! The reconciler: fetches current state, within the limits of each source.
 //!
-//! The upstream is the scarcest resource. A source has a rate limit, a bound on fetches under way, and a circuit
-//! breaker: after some failures in a row its calls are held back for a while, then one is let through.
+//! The upstream is the scarcest resource. A source has, for live and for test, a rate limit, a bound on fetches under
+//! way, and a circuit breaker: after some failures in a row its calls are held back for a while, then one is let
+//! through.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;

@@ -25,11 +25,11 @@ pub struct Settings {
     pub idle_after: Duration,
     /// How often due retries and checks are looked for.
     pub tick: Duration,
-    /// How many fetches of one source may be under way at once.
+    /// How many fetches of one source may be under way at once, in live and in test mode each.
     pub fetches_max: usize,
     /// How many failures in a row open a source's circuit breaker.
     pub breaker_failures: u32,
-    /// How long an open breaker holds calls back.
+    /// How long an open breaker holds calls back: each further time in a row twice as long, up to eight times.
     pub breaker_open: Duration,
 }
 

@@ -1,4 +1,5 @@
-//! A turn: one entity takes all its pending events, decides, commits once, and asks the upstream if it must.
+//! A turn: one entity takes all its pending events, decides and commits; if it must, it then asks the upstream, settles
+//! by the answer and commits again.
 //!
 //! This is all of the engine's logic that touches an entity. It knows no actors and no executor: the actor is a
 //! shell that runs turns one after the other, and a simulation can run them under its own scheduler.

@@ -1,4 +1,4 @@
-//! Asking an upstream: the seam, and the HTTP client behind it (the only file that names it).
+//! Asking an upstream: the seam, and the HTTP client behind it (the engine's only file that names it).
 
 use std::time::Duration;
 
