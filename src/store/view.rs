@@ -10,6 +10,7 @@ use std::ops::{Bound, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +61,10 @@ struct Tally {
     walk: Walk,
 }
 
+/// How often sled's lock is tried, and how long apart.
+const LOCK_TRIES: u32 = 100;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
+
 /// A walk over the tree while it changes: `pairs` and `sum` are of the pairs below `upto`.
 #[derive(Default)]
 struct Walk {
@@ -69,11 +74,25 @@ struct Walk {
     done: bool,
 }
 
+/// Opens sled. Its threads may hold its lock for a moment after it was closed; nobody else can, for the directory is ours.
+fn open_patiently(path: &Path, config: &sled::Config) -> Result<sled::Db, Error> {
+    let mut tries = 0;
+    loop {
+        match fenced(path, || config.open()) {
+            Err(error) if tries < LOCK_TRIES && error.to_string().contains("acquire lock") => {
+                tries += 1;
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            opened => return opened,
+        }
+    }
+}
+
 impl View {
     /// Opens or creates. A view without a [`Meta`] that is whole is an error: it cannot be used.
     pub(super) fn open(path: &Path, cache_bytes: u64, fresh: Meta) -> Result<Self, Error> {
         let config = sled::Config::new().path(path).cache_capacity(cache_bytes).flush_every_ms(Some(FLUSH_EVERY_MS));
-        let tree = fenced(path, || config.open())?;
+        let tree = open_patiently(path, &config)?;
         let view = Self {
             path: path.to_owned(),
             tree,
