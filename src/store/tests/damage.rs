@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::domain::query::EntityFilter;
 use crate::domain::{EntityKey, Lsn, Position};
-use crate::store::contract::facts::{at, check_entry, commit, dead, entry, field_entry, queued, retry, sub};
+use crate::store::contract::facts::{at, check_entry, dead, entry, field_entry, queued, retry, sub};
 use crate::store::contract::{Rig, copy, options};
 use crate::store::keys::Table;
 use crate::store::view::{Meta, View};
@@ -109,39 +109,6 @@ async fn a_view_with_one_flipped_byte_is_built_anew_with_the_same_answers() {
         })
         .await;
     }
-}
-
-#[tokio::test]
-async fn nothing_is_decided_on_a_damaged_view_that_is_not_proved_yet() {
-    let mut rig = furnished(Options { prove_at_once_pairs: 0, ..options() }).await;
-    let entity = sub("sub_0");
-    let mut version = rig.load(&entity).await.unwrap().version;
-    for round in 0..40_usize {
-        let opened = rig.meddle(|_, view| {
-            let path = view.join("db");
-            let mut bytes = fs::read(&path).unwrap();
-            let used = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
-            bytes[(round * 7919) % used] ^= 1 << (round % 8);
-            fs::write(path, bytes).unwrap();
-        });
-        opened.await.unwrap();
-        let epoch = rig.adopt(&entity).await;
-        for again in [false, true] {
-            let before = rig.store().load(&entity).await.ok().flatten();
-            let mut change = commit(&entity, before.as_ref(), epoch);
-            change.entries = vec![field_entry("notes", &round.to_string())];
-            match rig.store().commit(change).await {
-                Ok(_) => break,
-                Err(error) => assert!(matches!(error, Error::Stopped { .. }) && !again, "round {round}: {error}"),
-            }
-            rig.meddle(|_, _| {}).await.unwrap();
-            rig.adopt(&entity).await;
-        }
-        version += 1;
-        assert_eq!(rig.load(&entity).await.unwrap().version, version, "round {round}");
-    }
-    let found = answers(rig.store()).await;
-    check(&mut rig, &found, "built anew from the journal", |view| fs::remove_dir_all(view).unwrap()).await;
 }
 
 #[tokio::test]

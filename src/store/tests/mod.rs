@@ -6,3 +6,4 @@ mod damage;
 mod faults;
 mod opening;
 mod overflow;
+mod unproved;
