@@ -121,6 +121,9 @@ async fn a_view_that_cannot_be_used_is_told_and_rebuilt() {
     let rebuilt = rebuild(dir.path(), &Options { progress: Some(Arc::new(progress)), ..options() }).unwrap();
     assert_eq!((rebuilt.last, rebuilt.entities, rebuilt.dead_letters), (Lsn(5), 1, 1));
     assert_eq!(told.lock().unwrap().last(), Some(&(5, 5)));
+    let view = View::open(&dir.path().join("view"), 1 << 20, Meta::default()).unwrap();
+    assert_eq!(view.meta().scan_from, Lsn(4), "a restart reads from the event that is pending, not from the beginning");
+    view.close();
     assert_eq!(problems(&check(dir.path(), &options()).unwrap()), Vec::<String>::new());
 }
 
