@@ -12,6 +12,7 @@ pub mod assemble;
 
 mod serve;
 
+mod bench;
 mod demo;
 
 mod send;
@@ -117,6 +118,9 @@ enum Command {
     /// Check the configuration
     #[command(subcommand)]
     Config(config::Command),
+    /// Measure this machine
+    #[command(subcommand)]
+    Bench(bench::Command),
 }
 
 /// Runs the command line of this process.
@@ -172,6 +176,7 @@ fn run(command: Command, context: &Context) -> Result<(), Failure> {
         Command::Machine(command) => machine::run(&command, context),
         Command::Store(command) => store::run(&command, context),
         Command::Config(command) => config::run(&command, context),
+        Command::Bench(command) => bench::run(&command, context),
     }
 }
 

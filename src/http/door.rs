@@ -13,7 +13,7 @@ use super::dto::{Admitted, Problem as ProblemDto};
 use super::problem::{Problem, cut};
 use super::shared::Shared;
 use crate::code;
-use crate::domain::EventId;
+use crate::domain::{Delivery, EventId};
 use crate::source::Source;
 
 /// Take a webhook of a source. The body is verified as the raw bytes it came in; 200 means that it is durable.
@@ -69,15 +69,8 @@ async fn take(
     request: &HttpRequest,
     payload: &mut web::Payload,
 ) -> Result<Admitted, Problem> {
-    refuse_encoded(request)?;
     let mut room = shared.bodies.room();
-    let body = read(request, payload, shared, &mut room).await?;
-    let headers = headers(request);
-    let now = shared.engine.now();
-    let verified = source
-        .verify(&headers, &body, now)
-        .map_err(|rejection| Problem::new(code::of(rejection.code()), rejection.to_string()))?;
-    let delivery = source.deliver(&verified, &headers, body, now);
+    let delivery = verified(shared, source, request, payload, &mut room).await?;
     let ids: Vec<EventId> = delivery.items.iter().map(|item| item.event.id.clone()).collect();
     let engine = shared.engine.clone();
     // Goes on when its sender hangs up: the store has the body until it answers, so the room is taken until then.
@@ -88,6 +81,24 @@ async fn take(
     });
     let admissions = accepting.await.map_err(|error| Problem::internal(&error))??;
     Ok(Admitted::of(&ids, &admissions))
+}
+
+/// The delivery of a request whose signature holds; nothing is kept of it yet.
+pub(super) async fn verified(
+    shared: &Shared,
+    source: &Source,
+    request: &HttpRequest,
+    payload: &mut web::Payload,
+    room: &mut Room,
+) -> Result<Delivery, Problem> {
+    refuse_encoded(request)?;
+    let body = read(request, payload, shared, room).await?;
+    let headers = headers(request);
+    let now = shared.engine.now();
+    let verified = source
+        .verify(&headers, &body, now)
+        .map_err(|rejection| Problem::new(code::of(rejection.code()), rejection.to_string()))?;
+    Ok(source.deliver(&verified, &headers, body, now))
 }
 
 /// Compressed bytes are not the bytes that were signed, and unpacking before verifying would let a stranger blow up

@@ -25,6 +25,7 @@ mod server;
 mod shared;
 mod transitions;
 mod unread;
+pub mod yardstick;
 
 pub use openapi::document;
 pub use problem::Problem;

@@ -133,7 +133,7 @@ const HEADERS: [(header::HeaderName, &str); 6] = [
 ];
 
 /// Goes round every answer: counts it, and sets what all have.
-async fn around(
+pub(super) async fn around(
     shared: web::Data<Shared>,
     mut request: ServiceRequest,
     next: Next<BoxBody>,

@@ -10,7 +10,6 @@ use actix_web::{HttpServer, web};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::budget::Budget;
 use super::keys::Ring;
 use super::routes;
 use super::shared::Shared;
@@ -48,6 +47,16 @@ pub struct Settings {
     pub connections_max: usize,
     /// How long answers in flight are waited for when the server stops.
     pub stop_timeout: Duration,
+}
+
+impl Settings {
+    /// How many threads answer.
+    pub(super) fn workers(&self) -> usize {
+        match self.workers {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            workers => workers,
+        }
+    }
 }
 
 /// Why a server did not start.
@@ -90,21 +99,10 @@ pub struct Server {
 /// [`Error::Listen`] if the address can't be had.
 pub fn serve(engine: Engine, keys: Ring, settings: &Settings) -> Result<Server, Error> {
     let (stopping, stopped) = watch::channel(false);
-    let in_flight = Arc::new(AtomicUsize::new(0));
-    let shared = web::Data::new(Shared {
-        engine,
-        keys,
-        body_limit: settings.body_limit,
-        bodies: Budget::of(settings.bodies_max),
-        body_timeout: settings.body_timeout,
-        stopping: stopped,
-        in_flight: Arc::clone(&in_flight),
-    });
+    let shared = web::Data::new(Shared::new(engine, keys, settings, stopped));
+    let in_flight = Arc::clone(&shared.in_flight);
     let listen = |source| Error::Listen { address: settings.listen, source };
-    let workers = match settings.workers {
-        0 => std::thread::available_parallelism().map_or(1, usize::from),
-        workers => workers,
-    };
+    let workers = settings.workers();
     let server = HttpServer::new(move || routes::app(shared.clone()))
         .workers(workers)
         .max_connections(settings.connections_max.div_ceil(workers))

@@ -8,6 +8,7 @@ use tokio::sync::watch;
 
 use super::budget::Budget;
 use super::keys::Ring;
+use super::server::Settings;
 use crate::engine::Engine;
 
 /// What all requests share.
@@ -32,6 +33,19 @@ pub(crate) struct Shared {
 pub(crate) struct Answering(Arc<AtomicUsize>);
 
 impl Shared {
+    /// What the requests of one server share.
+    pub(super) fn new(engine: Engine, keys: Ring, settings: &Settings, stopping: watch::Receiver<bool>) -> Self {
+        Self {
+            engine,
+            keys,
+            body_limit: settings.body_limit,
+            bodies: Budget::of(settings.bodies_max),
+            body_timeout: settings.body_timeout,
+            stopping,
+            in_flight: Arc::new(AtomicUsize::new(0)),
+        }
+    }
+
     /// Counts a request until its answer is made.
     pub(crate) fn answering(&self) -> Answering {
         self.in_flight.fetch_add(1, Ordering::SeqCst);
