@@ -2,7 +2,6 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::prelude::*;
 use futures_util::FutureExt;
@@ -12,7 +11,7 @@ use crate::store::Epoch;
 
 use super::dispatcher::{Dispatcher, Idle};
 use super::run::Running;
-use super::turn::Next;
+use super::work::work;
 
 /// "Work waits": the actor reads what it is. One such message in the mailbox says all that two would.
 #[derive(Message)]
@@ -86,33 +85,4 @@ impl Handler<Retire> for EntityActor {
     fn handle(&mut self, _: Retire, ctx: &mut Self::Context) {
         ctx.stop();
     }
-}
-
-/// The longest pause before a turn is tried again that the store could not take.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
-
-/// Turns until nothing is left. Answers the entity as it is then.
-async fn work(running: Arc<Running>, key: EntityKey, epoch: Epoch, mut held: Option<Entity>) -> Option<Entity> {
-    let _busy = running.busy();
-    let mut pauses = 0;
-    while !running.is_stopping() {
-        match running.core.turn(&key, epoch, &mut held).await {
-            Ok(Next::Idle) => break,
-            Ok(Next::Again) => pauses = 0,
-            // A turn may have asked the upstream before the store refused it: each is further apart than the last.
-            Ok(Next::After(pause)) => {
-                let pause = pause.saturating_mul(1 << pauses).min(PAUSE_MAX);
-                pauses = (pauses + 1).min(16);
-                tokio::select! {
-                    () = actix_rt::time::sleep(pause) => {}
-                    () = running.stopped() => {}
-                }
-            }
-            Err(error) => {
-                running.fail(&error.to_string());
-                return None;
-            }
-        }
-    }
-    held
 }

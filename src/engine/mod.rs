@@ -1,6 +1,7 @@
 //! The engine: takes what the door appended, has each entity decide, and answers what is known.
 //!
-//! `turn` holds the logic; `dispatcher` and `actor` are its shells under actix; `reconciler` asks upstreams.
+//! `turn`, `work`, `roster` and `feeding` hold the logic; `dispatcher` and `actor` are its shells under actix;
+//! `reconciler` asks upstreams.
 //! [`Engine`] is the only way in for HTTP and the command line.
 
 mod actor;
@@ -8,13 +9,15 @@ pub mod clock;
 pub mod decider;
 mod dispatcher;
 mod error;
+mod feeding;
 pub mod metrics;
 pub mod reconciler;
+mod roster;
 mod run;
 pub mod settings;
 pub mod turn;
 pub mod upstream;
-mod waking;
+mod work;
 
 pub use error::Error;
 
@@ -35,13 +38,13 @@ use crate::store::{self, Action, Command, Store};
 use clock::Clock;
 use decider::Ladder;
 use dispatcher::Dispatcher;
+use feeding::{run_shard, wake_due};
 use metrics::Metrics;
 use reconciler::Reconciler;
 use run::{Running, guarded};
 use settings::Settings;
 use turn::Core;
 use upstream::Upstream;
-use waking::wake_due;
 
 /// How often a drain looks whether the turns under way have ended.
 const DRAIN_POLL: Duration = Duration::from_millis(10);
@@ -93,6 +96,26 @@ impl Engine {
     /// # Errors
     /// What the store answers.
     pub async fn start(parts: Parts) -> Result<Self, Error> {
+        let arbiters: Vec<Arbiter> = (0..parts.workers.max(1)).map(|_| Arbiter::new()).collect();
+        let engine = Self::assemble(parts, arbiters).await?;
+        let (running, shards) = (&engine.running, engine.core().store.shards());
+        let mut dispatchers = Vec::new();
+        for (shard, arbiter) in (0..shards).map(Shard).zip(engine.arbiters.iter().cycle()) {
+            let epoch = running.core.store.adopt(shard).await?;
+            let (shared, slots_max) = (Arc::clone(running), running.slots_max());
+            let dispatcher =
+                Dispatcher::start_in_arbiter(&arbiter.handle(), move |_| Dispatcher::new(shared, epoch, slots_max));
+            let feeding = run_shard(Arc::clone(running), shard, dispatcher.clone());
+            arbiter.spawn(guarded(Arc::clone(running), "the feeding of a shard", feeding));
+            dispatchers.push(dispatcher);
+        }
+        let waking = wake_due(Arc::clone(running), dispatchers);
+        actix_rt::spawn(guarded(Arc::clone(running), "the waking of what is due", waking));
+        Ok(engine)
+    }
+
+    /// An engine that records its machines, and whose shards nobody works on yet.
+    async fn assemble(parts: Parts, arbiters: Vec<Arbiter>) -> Result<Self, Error> {
         let metrics = Arc::new(Metrics::default());
         let reconciler = Reconciler::new(
             parts.upstream,
@@ -112,23 +135,8 @@ impl Engine {
             jitter: parts.jitter,
         };
         record_machines(&core, &parts.machines).await?;
-        let running = Running::new(core);
-        let arbiters: Vec<Arbiter> = (0..parts.workers.max(1)).map(|_| Arbiter::new()).collect();
-        let mut dispatchers = Vec::new();
-        let shards = running.core.store.shards();
-        let slots_max = running.core.settings.actors_max / usize::from(shards.max(1));
-        for (shard, arbiter) in (0..shards).map(Shard).zip(arbiters.iter().cycle()) {
-            let epoch = running.core.store.adopt(shard).await?;
-            let shared = Arc::clone(&running);
-            let dispatcher =
-                Dispatcher::start_in_arbiter(&arbiter.handle(), move |_| Dispatcher::new(shared, epoch, slots_max));
-            let feeding = dispatcher::run_shard(Arc::clone(&running), shard, dispatcher.clone());
-            arbiter.spawn(guarded(Arc::clone(&running), "the feeding of a shard", feeding));
-            dispatchers.push(dispatcher);
-        }
-        let waking = wake_due(Arc::clone(&running), dispatchers);
-        actix_rt::spawn(guarded(Arc::clone(&running), "the waking of what is due", waking));
-        Ok(Self { running, machines: Arc::new(parts.machines), arbiters: Arc::new(arbiters) })
+        let (running, machines) = (Running::new(core), Arc::new(parts.machines));
+        Ok(Self { running, machines, arbiters: Arc::new(arbiters) })
     }
 
     /// The engine's time.
@@ -231,9 +239,10 @@ impl Engine {
                 continue;
             }
             tokio::select! {
+                biased;
+                () = self.running.stopped() => return Ok(Page { items: Vec::new(), next: after }),
                 news = self.core().store.synced_beyond(seen) => { news?; }
                 () = tokio::time::sleep_until(deadline) => {}
-                () = self.running.stopped() => return Ok(Page { items: Vec::new(), next: after }),
             }
         }
     }
@@ -305,8 +314,8 @@ impl Engine {
     /// What the store answers to the last sync.
     pub async fn drain(&self, limit: Duration) -> Result<(), Error> {
         self.running.stop();
-        let deadline = Instant::now() + limit;
-        while self.running.turns() > 0 && Instant::now() < deadline {
+        let deadline = tokio::time::Instant::now() + limit;
+        while self.running.turns() > 0 && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(DRAIN_POLL).await;
         }
         for arbiter in self.arbiters.iter() {

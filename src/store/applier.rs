@@ -1,5 +1,7 @@
-//! The applier: the one thread that writes the view. It takes what the committer made durable, fills the pending
-//! window again when it has drained, and, when there is nothing else to do, proves the view whole.
+//! The applier: the one writer of the view. It takes what the committer made durable, fills the pending window again
+//! when it has drained, and, when there is nothing else to do, proves the view whole.
+//!
+//! [`Applier::step`] is one piece of that; [`Applier::run`] is the thread that does them one after the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +23,7 @@ const BATCH_KEYS: usize = 200;
 const BATCH_RECORDS: usize = 10_000;
 
 /// How long a batch that is not full waits for more: writes of one entity are coalesced.
-const GATHER_FOR: Duration = Duration::from_millis(20);
+pub(super) const GATHER_FOR: Duration = Duration::from_millis(20);
 
 /// How many pairs of the view are walked at a time.
 const WALK_PAIRS: usize = 1000;
@@ -47,6 +49,21 @@ enum Task {
     Apply(Batch, Lsn),
     Refill,
     Walk,
+    Gather,
+    Rest,
+    End,
+}
+
+/// What came of a step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// A piece of work was done.
+    Worked,
+    /// A batch waits a moment for more: see [`GATHER_FOR`].
+    Gather,
+    /// There is nothing to do.
+    Rest,
+    /// The store ends.
     End,
 }
 
@@ -62,14 +79,38 @@ impl Applier {
 
     /// Works until the store ends.
     pub(super) fn run(mut self) -> Result<(), Error> {
+        let mut gathered = false;
         loop {
-            match self.next() {
-                Task::Apply(batch, low_water) => self.apply(&batch, low_water)?,
-                Task::Refill => self.refill()?,
-                Task::Walk => self.walk()?,
-                Task::End => return Ok(()),
+            match self.step(gathered)? {
+                Step::Worked => gathered = false,
+                Step::Gather => {
+                    let waits = |state: &mut State| !is_ripe(state) && self.shared.signals.check().is_ok();
+                    drop(unpoisoned(self.shared.work.wait_timeout_while(self.shared.state(), GATHER_FOR, waits)));
+                    gathered = true;
+                }
+                Step::Rest => {
+                    let rests = |state: &mut State| matches!(self.task(state, false), Task::Rest);
+                    drop(unpoisoned(self.shared.work.wait_while(self.shared.state(), rests)));
+                }
+                Step::End => return Ok(()),
             }
         }
+    }
+
+    /// Does one piece of work, if there is one. `gathered` says that the batch has waited for more.
+    pub(super) fn step(&mut self, gathered: bool) -> Result<Step, Error> {
+        // Commits wait for the walk: it takes turns with everything else.
+        self.walks = !self.walks && !self.walked;
+        let task = self.task(&self.shared.state(), gathered);
+        match task {
+            Task::Apply(batch, low_water) => self.apply(&batch, low_water)?,
+            Task::Refill => self.refill()?,
+            Task::Walk => self.walk()?,
+            Task::Gather => return Ok(Step::Gather),
+            Task::Rest => return Ok(Step::Rest),
+            Task::End => return Ok(Step::End),
+        }
+        Ok(Step::Worked)
     }
 
     /// Writes everything that waits, before the store is open: in order if the view is complete, else as a whole.
@@ -112,37 +153,24 @@ impl Applier {
         Ok(())
     }
 
-    fn next(&mut self) -> Task {
-        // Commits wait for the walk: it takes turns with everything else.
-        self.walks = !self.walks && !self.walked;
-        let mut state = self.shared.state();
-        let mut gathered = false;
-        loop {
-            let failed = state.ending == Ending::Open && self.shared.signals.check().is_err();
-            if failed || state.ending == Ending::Drop || (state.ending == Ending::Drain && state.overlay.is_empty()) {
-                return Task::End;
-            }
-            if self.walks && state.ending == Ending::Open {
-                return Task::Walk;
-            }
-            if !state.overlay.is_empty() && (gathered || is_ripe(&state)) {
-                return Task::Apply(state.overlay.batch(BATCH_KEYS, BATCH_RECORDS), state.window.low_water());
-            }
-            if state.window.wanted() > 0 {
-                return Task::Refill;
-            }
-            if !self.walked {
-                return Task::Walk;
-            }
-            state = if state.overlay.is_empty() {
-                unpoisoned(self.shared.work.wait(state))
-            } else {
-                gathered = true;
-                let waits = |state: &mut State| !is_ripe(state) && self.shared.signals.check().is_ok();
-                let waited = self.shared.work.wait_timeout_while(state, GATHER_FOR, waits);
-                unpoisoned(waited).0
-            };
+    fn task(&self, state: &State, gathered: bool) -> Task {
+        let failed = state.ending == Ending::Open && self.shared.signals.check().is_err();
+        if failed || state.ending == Ending::Drop || (state.ending == Ending::Drain && state.overlay.is_empty()) {
+            return Task::End;
         }
+        if self.walks && state.ending == Ending::Open {
+            return Task::Walk;
+        }
+        if !state.overlay.is_empty() && (gathered || is_ripe(state)) {
+            return Task::Apply(state.overlay.batch(BATCH_KEYS, BATCH_RECORDS), state.window.low_water());
+        }
+        if state.window.wanted() > 0 {
+            return Task::Refill;
+        }
+        if !self.walked {
+            return Task::Walk;
+        }
+        if state.overlay.is_empty() { Task::Rest } else { Task::Gather }
     }
 
     fn walk(&mut self) -> Result<(), Error> {

@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::disk::Lock;
 use super::journal::Reader;
 use super::keys::{self, Key, Table};
 use super::layout::{Fixed, Layout, remove};
@@ -133,7 +134,7 @@ pub fn rebuild(dir: &Path, options: &Options) -> Result<Report, Error> {
 }
 
 /// Locks a directory and reads its settings. Nothing is created where no store is.
-fn existing(layout: &Layout) -> Result<(std::fs::File, Fixed), Error> {
+fn existing(layout: &Layout) -> Result<(Lock, Fixed), Error> {
     let nothing = || Error::Corrupt {
         place: layout.settings().display().to_string(),
         detail: "no store is there; name its directory with --data".to_owned(),

@@ -1,17 +1,19 @@
-//! The committer: the one thread that writes the journal. It takes what waits, judges each request against what is
-//! durable, writes the group, syncs once, makes the group true in memory, and only then answers.
+//! The committer: the one writer of the journal. It takes what waits, judges each request against what is durable,
+//! writes the group, syncs once, makes the group true in memory, and only then answers.
+//!
+//! [`Committer::step`] is all of that; [`run`] is the thread that does it again and again.
 
 use std::collections::VecDeque;
+use std::iter;
 use std::sync::Arc;
-use std::thread;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use super::ids::SeenIds;
 use super::journal::Journal;
 use super::lock::unpoisoned;
 use super::seen::{Work, Worked};
-use super::shared::{Ending, Shared};
+use super::shared::{Ending, Shared, State};
 use super::stage::{Answer, Group, Reply, Staged, answer};
 use super::{Command, Commit, Error};
 use crate::domain::{Admission, Delivery, Lsn, Position, Shard};
@@ -35,58 +37,80 @@ pub(super) struct Committer {
     shared: Arc<Shared>,
     journal: Journal,
     ids: SeenIds,
-    requests: mpsc::Receiver<Request>,
     /// Requests that must see the group before them as durable.
     held_back: VecDeque<Request>,
-    /// Gives file work back.
-    back: mpsc::WeakSender<Request>,
+    elsewhere: Elsewhere,
     closing: Option<Reply<()>>,
 }
 
+/// Has file work done by somebody who gives it back as a [`Request::Worked`]; answers what nobody takes.
+pub(super) type Elsewhere = Box<dyn FnMut(Work) -> Option<Work> + Send>;
+
+/// Works until the store is closed or dropped.
+pub(super) fn run(mut committer: Committer, mut requests: mpsc::Receiver<Request>) {
+    while let Some(request) = committer.held_back().or_else(|| requests.blocking_recv()) {
+        committer.wait_for_room();
+        if let Some(reply) = committer.step(request, &mut requests) {
+            let held_back = committer.close(reply);
+            requests.close();
+            let closed = Error::Stopped { reason: "it was closed".to_owned() };
+            let rest = held_back.into_iter().chain(iter::from_fn(|| requests.blocking_recv()));
+            return rest.for_each(|request| refuse(request, &closed));
+        }
+    }
+    committer.abandon();
+}
+
 impl Committer {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        journal: Journal,
-        ids: SeenIds,
-        requests: mpsc::Receiver<Request>,
-        back: mpsc::WeakSender<Request>,
-    ) -> Self {
-        Self { shared, journal, ids, requests, held_back: VecDeque::new(), back, closing: None }
+    pub(super) fn new(shared: Arc<Shared>, journal: Journal, ids: SeenIds, elsewhere: Elsewhere) -> Self {
+        Self { shared, journal, ids, held_back: VecDeque::new(), elsewhere, closing: None }
     }
 
-    /// Works until the store is closed or dropped.
-    pub(super) fn run(mut self) {
-        while let Some(request) = self.next() {
-            if let Err(error) = self.shared.signals.check() {
-                refuse(request, &error);
-                continue;
-            }
-            self.wait_for_room();
-            let mut group = Group::behind(self.journal.synced());
-            self.stage(request, &mut group);
-            while self.has_room(&group) {
-                let Ok(request) = self.requests.try_recv() else { break };
-                self.stage(request, &mut group);
-            }
-            self.write(group);
-            if let Some(reply) = self.closing.take() {
-                return self.close(reply);
-            }
+    /// Makes one group of a request and those that wait, if they fit. Answers whom to tell that the store is closed, if
+    /// that was asked for.
+    pub(super) fn step(&mut self, request: Request, requests: &mut mpsc::Receiver<Request>) -> Option<Reply<()>> {
+        if let Err(error) = self.shared.signals.check() {
+            refuse(request, &error);
+            return None;
         }
+        let mut group = Group::behind(self.journal.synced());
+        self.stage(request, &mut group);
+        while self.has_room(&group) {
+            let Ok(request) = requests.try_recv() else { break };
+            self.stage(request, &mut group);
+        }
+        self.write(group);
+        self.closing.take()
+    }
+
+    /// What comes before anything that waits: it was held back.
+    pub(super) fn held_back(&mut self) -> Option<Request> {
+        self.held_back.pop_front()
+    }
+
+    /// Nobody is there any more who could ask.
+    pub(super) fn abandon(self) {
         self.shared.state().ending = Ending::Drop;
         self.shared.work.notify_all();
     }
 
-    fn next(&mut self) -> Option<Request> {
-        self.held_back.pop_front().or_else(|| self.requests.blocking_recv())
+    /// Ends well. Answers what was held back and is to be refused.
+    pub(super) fn close(mut self, reply: Reply<()>) -> VecDeque<Request> {
+        self.shared.state().ending = Ending::Drain;
+        self.shared.stop("it was closed");
+        self.ids.settle();
+        answer(reply, self.journal.close());
+        self.held_back
     }
 
-    /// Lets the applier catch up: what is not in the view yet is held in memory, which has a bound.
+    /// Whether the applier has to catch up first: what is not in the view yet is held in memory, which has a bound.
+    pub(super) fn lacks_room(&self, state: &State) -> bool {
+        state.overlay.bytes() > self.shared.options.overlay_bytes && self.shared.signals.check().is_ok()
+    }
+
     fn wait_for_room(&self) {
-        let mut state = self.shared.state();
-        while state.overlay.bytes() > self.shared.options.overlay_bytes && self.shared.signals.check().is_ok() {
-            state = unpoisoned(self.shared.room.wait(state));
-        }
+        let state = self.shared.state();
+        drop(unpoisoned(self.shared.room.wait_while(state, |state| self.lacks_room(state))));
     }
 
     fn has_room(&self, group: &Group) -> bool {
@@ -144,33 +168,9 @@ impl Committer {
     /// When the journal begins a new segment, the ids of the old one move to a file of theirs, written elsewhere.
     fn seal_ids(&mut self) {
         self.ids.seal(self.journal.sealed(), self.shared.options.seen_for);
-        let Some(back) = self.back.upgrade() else { return };
         let Some(work) = self.ids.work() else { return };
-        let (give, taken) = oneshot::channel::<Work>();
-        let write = move || {
-            if let Ok(work) = taken.blocking_recv() {
-                // If nobody takes it back the store has ended, and the next opening does it again.
-                drop(back.blocking_send(Request::Worked(Box::new(work.run()))));
-            }
-        };
-        if let Err(error) = thread::Builder::new().name("store-seen-ids".to_owned()).spawn(write) {
-            tracing::warn!(%error, "no thread for the file of seen ids; it is written between two groups");
-        }
-        // Without a thread there is nobody to take it, so it is done here: senders wait a little.
-        if let Err(work) = give.send(work) {
+        if let Some(work) = (self.elsewhere)(work) {
             self.ids.worked(work.run());
-        }
-    }
-
-    fn close(mut self, reply: Reply<()>) {
-        self.shared.state().ending = Ending::Drain;
-        self.shared.stop("it was closed");
-        self.ids.settle();
-        answer(reply, self.journal.close());
-        self.requests.close();
-        let closed = Error::Stopped { reason: "it was closed".to_owned() };
-        while let Some(request) = self.held_back.pop_front().or_else(|| self.requests.blocking_recv()) {
-            refuse(request, &closed);
         }
     }
 }

@@ -153,7 +153,13 @@ impl OsDisk {
             }
         };
         create().map_err(|error| failed(format!("creating `{}`", folder.display()), &error))?;
-        Ok(Self { folder: folder.to_path_buf() })
+        Ok(Self::at(folder))
+    }
+
+    /// The folder, which need not exist yet.
+    #[must_use]
+    pub fn at(folder: &Path) -> Self {
+        Self { folder: folder.to_path_buf() }
     }
 }
 

@@ -2,10 +2,9 @@
 //!
 //! Two threads own what must have one owner: the committer writes the journal, the applier writes the view. Everybody
 //! else sends requests to the committer and reads; what only memory can answer is answered at once, the rest on
-//! threads that may wait.
+//! threads that may wait. A simulation drives the two by steps instead, and reads at once.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,11 +13,13 @@ use std::thread::{self, JoinHandle};
 use async_trait::async_trait;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::committer::{Committer, Request};
+use super::committer::{self, Committer, Elsewhere, Request};
+use super::disk::{Lock, OsDisk};
 use super::layout::Layout;
 use super::lock::unpoisoned;
 use super::open::{Disks, Opened, open};
 use super::replay::Replay;
+use super::seen::Work;
 use super::shared::Shared;
 use super::stage::Reply;
 use super::{Command, Commit, Due, Epoch, Error, Options, Scope, Status, Store};
@@ -33,16 +34,26 @@ const READS_MAX: usize = 16;
 
 /// The embedded store.
 pub struct EmbeddedStore {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     reads: Semaphore,
     running: Mutex<Running>,
+    hands: Hands,
+}
+
+/// By whom a store's work is done.
+pub(super) enum Hands {
+    /// By threads.
+    Threads,
+    /// By whoever drives it step by step, and tells when the applier has ended.
+    #[cfg(test)]
+    Steps(Arc<tokio::sync::Notify>),
 }
 
 /// What ends when the store does.
 struct Running {
     requests: Option<mpsc::Sender<Request>>,
     threads: Vec<JoinHandle<()>>,
-    lock: Option<File>,
+    lock: Option<Lock>,
 }
 
 impl EmbeddedStore {
@@ -52,26 +63,35 @@ impl EmbeddedStore {
     /// [`Error::Locked`], [`Error::OtherShards`], [`Error::Corrupt`], [`Error::Full`], [`Error::Io`].
     #[expect(clippy::needless_pass_by_value, reason = "they are the store's from here on")]
     pub fn open(dir: &Path, options: Options) -> Result<Self, Error> {
+        // Also makes the directory. What is kept there is nobody else's to read: payloads name customers.
+        OsDisk::new(dir)?;
         let layout = Layout::new(dir);
         let lock = layout.lock()?;
         Self::open_on(&layout, lock, &Disks::of(&layout)?, &options)
     }
 
-    pub(super) fn open_on(layout: &Layout, lock: File, disks: &Disks, options: &Options) -> Result<Self, Error> {
-        Self::start(open(layout, disks, options)?, lock)
+    pub(super) fn open_on(layout: &Layout, lock: Lock, disks: &Disks, options: &Options) -> Result<Self, Error> {
+        let Opened { journal, ids, replay: Replay { shared, applier, .. } } = open(layout, disks, options)?;
+        let (requests, received) = mpsc::channel(shared.options.waiting.max(1));
+        let committer = Committer::new(Arc::clone(&shared), journal, ids, on_threads(requests.downgrade()));
+        let committing = move || {
+            committer::run(committer, received);
+            Ok(())
+        };
+        let committing = spawn("store-committer", &shared, committing)?;
+        let applying = spawn("store-applier", &shared, move || applier.run())?;
+        Ok(Self::assemble(shared, requests, vec![committing, applying], lock, Hands::Threads))
     }
 
-    fn start(opened: Opened, lock: File) -> Result<Self, Error> {
-        let Opened { journal, ids, replay: Replay { shared, applier, .. } } = opened;
-        let (requests, received) = mpsc::channel(shared.options.waiting.max(1));
-        let committer = Committer::new(Arc::clone(&shared), journal, ids, received, requests.downgrade());
-        let committer = spawn("store-committer", &shared, move || {
-            committer.run();
-            Ok(())
-        })?;
-        let applier = spawn("store-applier", &shared, move || applier.run())?;
-        let running = Running { requests: Some(requests), threads: vec![committer, applier], lock: Some(lock) };
-        Ok(Self { shared, reads: Semaphore::new(READS_MAX), running: Mutex::new(running) })
+    pub(super) fn assemble(
+        shared: Arc<Shared>,
+        requests: mpsc::Sender<Request>,
+        threads: Vec<JoinHandle<()>>,
+        lock: Lock,
+        hands: Hands,
+    ) -> Self {
+        let running = Running { requests: Some(requests), threads, lock: Some(lock) };
+        Self { shared, reads: Semaphore::new(READS_MAX), running: Mutex::new(running), hands }
     }
 
     /// Asks the committer. `wait` says whether a full queue is waited for, or is an error.
@@ -100,9 +120,15 @@ impl EmbeddedStore {
         self.shared.signals.check()?;
         let failed = |why: String| Error::Stopped { reason: why };
         let _permit = self.reads.acquire().await.map_err(|error| failed(error.to_string()))?;
-        let shared = Arc::clone(&self.shared);
-        let answer = tokio::task::spawn_blocking(move || read(&shared)).await;
-        answer.map_err(|error| failed(format!("a read ended early: {error}")))?
+        match &self.hands {
+            Hands::Threads => {
+                let shared = Arc::clone(&self.shared);
+                let answer = tokio::task::spawn_blocking(move || read(&shared)).await;
+                answer.map_err(|error| failed(format!("a read ended early: {error}")))?
+            }
+            #[cfg(test)]
+            Hands::Steps(_) => read(&self.shared),
+        }
     }
 
     fn running(&self) -> MutexGuard<'_, Running> {
@@ -110,7 +136,7 @@ impl EmbeddedStore {
     }
 
     /// Ends the threads, closes the view and gives the directory free.
-    fn end(shared: &Shared, threads: Vec<JoinHandle<()>>, lock: Option<File>) {
+    fn end(shared: &Shared, threads: Vec<JoinHandle<()>>, lock: Option<Lock>) {
         for thread in threads {
             // A panic was told when it happened.
             drop(thread.join());
@@ -122,7 +148,7 @@ impl EmbeddedStore {
         drop(lock);
     }
 
-    fn take_running(&self) -> (Vec<JoinHandle<()>>, Option<File>) {
+    fn take_running(&self) -> (Vec<JoinHandle<()>>, Option<Lock>) {
         let mut running = self.running();
         running.requests = None;
         (std::mem::take(&mut running.threads), running.lock.take())
@@ -135,6 +161,25 @@ impl Drop for EmbeddedStore {
         let (threads, lock) = self.take_running();
         Self::end(&self.shared, threads, lock);
     }
+}
+
+/// Has file work of the seen ids done by a thread of its own.
+fn on_threads(back: mpsc::WeakSender<Request>) -> Elsewhere {
+    Box::new(move |work| {
+        let back = back.upgrade()?;
+        let (give, taken) = oneshot::channel::<Work>();
+        let write = move || {
+            if let Ok(work) = taken.blocking_recv() {
+                // If nobody takes it back the store has ended, and the next opening does it again.
+                drop(back.blocking_send(Request::Worked(Box::new(work.run()))));
+            }
+        };
+        if let Err(error) = thread::Builder::new().name("store-seen-ids".to_owned()).spawn(write) {
+            tracing::warn!(%error, "no thread for the file of seen ids; it is written between two groups");
+        }
+        // Without a thread there is nobody to take it: senders wait a little.
+        give.send(work).err()
+    })
 }
 
 /// Starts a thread whose error or panic stops the store.
@@ -290,8 +335,18 @@ impl Store for EmbeddedStore {
     async fn close(&self) -> Result<(), Error> {
         let closed = self.ask(true, Request::Close).await;
         let (threads, lock) = self.take_running();
-        let shared = Arc::clone(&self.shared);
-        let ended = tokio::task::spawn_blocking(move || Self::end(&shared, threads, lock)).await;
-        closed.and(ended.map_err(|error| Error::Stopped { reason: format!("closing ended early: {error}") }))
+        match &self.hands {
+            Hands::Threads => {
+                let shared = Arc::clone(&self.shared);
+                let ended = tokio::task::spawn_blocking(move || Self::end(&shared, threads, lock)).await;
+                closed.and(ended.map_err(|error| Error::Stopped { reason: format!("closing ended early: {error}") }))
+            }
+            #[cfg(test)]
+            Hands::Steps(ended) => {
+                ended.notified().await;
+                Self::end(&self.shared, threads, lock);
+                closed
+            }
+        }
     }
 }

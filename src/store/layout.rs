@@ -12,14 +12,17 @@
 //! check/         a second view, while the store is checked
 //! ```
 
-use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io::{self, Write};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::Error;
+use super::disk::{Disk, Lock, OsDisk};
+use super::sled_tree::SledTrees;
+use super::tree::Trees;
 
 /// The form of the directory that this program writes.
 const FORMAT: u32 = 1;
@@ -31,10 +34,19 @@ const SHARDS_MAX: u16 = 512;
 const HEAD: &str =
     "# Written when the store was created. The journal is numbered and cut by these: do not change them.\n";
 
+/// The settings file.
+const SETTINGS: &str = "store.toml";
+
+/// The note on a view that is to be built anew.
+const DAMAGED: &str = "view.damaged";
+
 /// Where the parts of a store lie.
-#[derive(Clone, Debug)]
-pub(super) struct Layout {
+#[derive(Clone)]
+pub(crate) struct Layout {
     dir: PathBuf,
+    /// The files that stand in the directory itself.
+    files: Arc<dyn Disk>,
+    view: Arc<dyn Trees>,
 }
 
 /// What is fixed when a store is created.
@@ -54,7 +66,12 @@ impl Fixed {
 
 impl Layout {
     pub(super) fn new(dir: &Path) -> Self {
-        Self { dir: dir.to_owned() }
+        Self::on(dir, Arc::new(OsDisk::at(dir)), Arc::new(SledTrees::new(dir.join("view"))))
+    }
+
+    /// A layout whose small files and whose view lie elsewhere than in the folder that it speaks of.
+    pub(crate) fn on(dir: &Path, files: Arc<dyn Disk>, view: Arc<dyn Trees>) -> Self {
+        Self { dir: dir.to_owned(), files, view }
     }
 
     pub(super) fn journal(&self) -> PathBuf {
@@ -71,7 +88,7 @@ impl Layout {
 
     /// The layout of a folder within, for a view that stands beside the real one.
     pub(super) fn beside(&self, name: &str) -> Self {
-        Self { dir: self.dir.join(name) }
+        Self::new(&self.dir.join(name))
     }
 
     pub(super) fn dir(&self) -> &Path {
@@ -79,31 +96,24 @@ impl Layout {
     }
 
     pub(super) fn settings(&self) -> PathBuf {
-        self.dir.join("store.toml")
+        self.dir.join(SETTINGS)
     }
 
-    /// Creates the directory and takes it for this process, until the file is dropped. What is kept there is nobody
-    /// else's to read: payloads name customers.
-    pub(super) fn lock(&self) -> Result<File, Error> {
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.dir)
-            .map_err(|error| io_error("creating", &self.dir, &error))?;
-        let path = self.dir.join("lock");
-        let file = File::options().create(true).truncate(false).write(true).open(&path);
-        let file = file.map_err(|error| io_error("opening", &path, &error))?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => Err(Error::Locked { path: self.dir.display().to_string() }),
-            Err(TryLockError::Error(error)) => Err(io_error("locking", &path, &error)),
-        }
+    /// What keeps the view.
+    pub(super) fn trees(&self) -> &dyn Trees {
+        &*self.view
+    }
+
+    /// Takes the directory for this process, until the lock is dropped. It must exist.
+    pub(super) fn lock(&self) -> Result<Lock, Error> {
+        let lock = self.files.lock().map_err(|error| io_error("locking", &self.dir, &error))?;
+        lock.ok_or_else(|| Error::Locked { path: self.dir.display().to_string() })
     }
 
     /// The settings; none in a new store.
     pub(super) fn read_settings(&self) -> Result<Option<Fixed>, Error> {
         let path = self.settings();
-        let text = match fs::read_to_string(&path) {
+        let text = match self.read_whole(SETTINGS) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(io_error("reading", &path, &error)),
@@ -125,48 +135,57 @@ impl Layout {
         let corrupt =
             |error: toml::ser::Error| Error::Corrupt { place: path.display().to_string(), detail: error.to_string() };
         let text = toml::to_string(fixed).map_err(corrupt)?;
-        self.write_whole(&path, &format!("{HEAD}{text}")).map_err(|error| io_error("writing", &path, &error))
+        self.write_whole(SETTINGS, &format!("{HEAD}{text}")).map_err(|error| io_error("writing", &path, &error))
     }
 
     /// Notes that the view is to be built anew when the store is opened next.
     pub(super) fn condemn_view(&self, why: &str) {
-        if let Err(error) = self.write_whole(&self.damaged(), why) {
+        if let Err(error) = self.write_whole(DAMAGED, why) {
             tracing::warn!(error = %error, "the note on the damaged view was not written");
         }
     }
 
     /// Why the view is to be built anew, if it is.
     pub(super) fn condemned(&self) -> Option<String> {
-        fs::read_to_string(self.damaged()).ok()
-    }
-
-    /// Moves the view out of the way, in place of one that was moved before.
-    pub(super) fn set_view_aside(&self) -> Result<(), Error> {
-        let (view, aside) = (self.view(), self.dir.join("view.aside"));
-        remove(&aside)?;
-        match fs::rename(&view, &aside) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("renaming", &view, &error)),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        self.read_whole(DAMAGED).ok()
     }
 
     /// The view is good again.
     pub(super) fn acquit_view(&self) -> Result<(), Error> {
-        remove(&self.damaged())
+        match self.files.remove(DAMAGED) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(io_error("removing", &self.dir.join(DAMAGED), &error))
+            }
+            Ok(()) | Err(_) => Ok(()),
+        }
     }
 
-    fn damaged(&self) -> PathBuf {
-        self.dir.join("view.damaged")
+    fn read_whole(&self, name: &str) -> io::Result<String> {
+        let file = self.files.open(name)?;
+        let mut bytes = vec![0; usize::try_from(file.size()?).unwrap_or(usize::MAX)];
+        let len = file.read_at(&mut bytes, 0)?;
+        bytes.truncate(len);
+        String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
     /// Replaces a file by one with this text, whole or not at all.
-    fn write_whole(&self, path: &Path, text: &str) -> io::Result<()> {
-        let draft = path.with_extension("draft");
-        let mut file = File::create(&draft)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&draft, path)?;
-        File::open(&self.dir)?.sync_all()
+    fn write_whole(&self, name: &str, text: &str) -> io::Result<()> {
+        let draft = format!("{name}.draft");
+        let file = self.files.create(&draft)?;
+        file.write_at(text.as_bytes(), 0)?;
+        file.sync()?;
+        self.files.rename(&draft, name)?;
+        self.files.sync()
+    }
+}
+
+/// Moves a directory out of the way, in place of one that was moved before.
+pub(super) fn set_aside(path: &Path) -> Result<(), Error> {
+    let aside = path.with_extension("aside");
+    remove(&aside)?;
+    match fs::rename(path, &aside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io_error("renaming", path, &error)),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

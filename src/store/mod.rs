@@ -41,9 +41,13 @@ mod records;
 mod replay;
 mod shared;
 mod signals;
+mod sled_tree;
 mod stage;
 #[cfg(test)]
+pub(crate) mod steps;
+#[cfg(test)]
 mod tests;
+mod tree;
 mod view;
 mod window;
 

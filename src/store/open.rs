@@ -25,9 +25,9 @@ pub(super) struct Opened {
 
 /// Where the bytes of the journal and of the seen ids lie: folders, except in tests.
 #[derive(Clone)]
-pub(super) struct Disks {
-    pub(super) journal: Arc<dyn Disk>,
-    pub(super) seen: Arc<dyn Disk>,
+pub(crate) struct Disks {
+    pub(crate) journal: Arc<dyn Disk>,
+    pub(crate) seen: Arc<dyn Disk>,
 }
 
 impl Disks {
@@ -89,14 +89,14 @@ pub(super) fn open_journal(disks: &Disks, options: &Options, vouched: Lsn) -> Re
 
 /// The view that is there, if there is one; why it cannot be used, if it can't.
 pub(super) fn existing_view(layout: &Layout, fixed: Option<&Fixed>, options: &Options) -> Result<Option<View>, String> {
-    if !layout.view().exists() {
+    if !layout.trees().exists() {
         return Ok(None);
     }
     if let Some(why) = layout.condemned() {
         return Err(why);
     }
     let open = || {
-        let view = View::open(&layout.view(), options.view_cache_bytes, Meta::default())?;
+        let view = View::open(layout.trees().open(options.view_cache_bytes)?, Meta::default())?;
         if view.meta().pairs <= options.prove_at_once_pairs {
             view.prove()?;
         }
@@ -129,9 +129,9 @@ fn belongs(view: &View, recovery: &Recovery) -> bool {
 
 /// A new view, in place of whatever lies there.
 pub(super) fn fresh_view(layout: &Layout, recovery: &Recovery, options: &Options) -> Result<View, Error> {
-    layout.set_view_aside()?;
+    layout.trees().set_aside()?;
     let meta = Meta { store_id: recovery.store_id.0, scan_from: Lsn(1), ..Meta::default() };
-    let view = View::open(&layout.view(), options.view_cache_bytes, meta)?;
+    let view = View::open(layout.trees().open(options.view_cache_bytes)?, meta)?;
     layout.acquit_view()?;
     Ok(view)
 }

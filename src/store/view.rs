@@ -1,16 +1,12 @@
-//! The view: what the journal implies, kept by sled so that readers need not fold it. The only file that names sled.
+//! The view: what the journal implies, kept by a tree so that readers need not fold it.
 //!
 //! sled is fast and not to be trusted with facts: it does not sync, a flipped bit can take an older page for the
-//! newest without a word, and some damage makes it panic. So the view holds nothing that the journal does not;
-//! every call is fenced against panics; and the sum of the hashes of all pairs is kept with each batch, so that a
-//! walk over the tree proves it whole.
+//! newest without a word, and some damage makes it panic. So the view holds nothing that the journal does not, and the
+//! sum of the hashes of all pairs is kept with each batch, so that a walk over the tree proves it whole.
 
 use std::collections::BTreeMap;
-use std::ops::{Bound, Range};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, OnceLock};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +14,7 @@ use super::Error;
 use super::change::{self, Counts, Value};
 use super::keys::{self, Key, Table};
 use super::lock::unpoisoned;
+use super::tree::Tree;
 use crate::domain::Lsn;
 
 /// The largest value under one key. A leaf of sled's tree has up to 17 of them, and a leaf over 128 KiB would become
@@ -26,9 +23,6 @@ const PART_LEN_MAX: usize = 4096;
 
 /// How many pairs are walked at a time by [`View::prove`].
 const WALK_PAIRS: usize = 1000;
-
-/// How often sled writes out what it holds in memory; without it sled collects no garbage.
-const FLUSH_EVERY_MS: u64 = 500;
 
 /// What a view is, and up to where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -49,8 +43,7 @@ pub(super) struct Meta {
 
 /// The open view.
 pub(super) struct View {
-    path: PathBuf,
-    tree: sled::Db,
+    tree: Box<dyn Tree>,
     tally: Mutex<Tally>,
     broken: OnceLock<Error>,
 }
@@ -61,10 +54,6 @@ struct Tally {
     walk: Walk,
 }
 
-/// How often sled's lock is tried, and how long apart.
-const LOCK_TRIES: u32 = 100;
-const LOCK_PAUSE: Duration = Duration::from_millis(20);
-
 /// A walk over the tree while it changes: `pairs` and `sum` are of the pairs below `upto`.
 #[derive(Default)]
 struct Walk {
@@ -74,34 +63,15 @@ struct Walk {
     done: bool,
 }
 
-/// Opens sled. Its threads may hold its lock for a moment after it was closed; nobody else can, for the directory is ours.
-fn open_patiently(path: &Path, config: &sled::Config) -> Result<sled::Db, Error> {
-    let mut tries = 0;
-    loop {
-        match fenced(path, || config.open()) {
-            Err(error) if tries < LOCK_TRIES && error.to_string().contains("acquire lock") => {
-                tries += 1;
-                std::thread::sleep(LOCK_PAUSE);
-            }
-            opened => return opened,
-        }
-    }
-}
-
 impl View {
-    /// Opens or creates. A view without a [`Meta`] that is whole is an error: it cannot be used.
-    pub(super) fn open(path: &Path, cache_bytes: u64, fresh: Meta) -> Result<Self, Error> {
-        let config = sled::Config::new().path(path).cache_capacity(cache_bytes).flush_every_ms(Some(FLUSH_EVERY_MS));
-        let tree = open_patiently(path, &config)?;
-        let view = Self {
-            path: path.to_owned(),
-            tree,
-            tally: Mutex::new(Tally { meta: fresh, walk: Walk::default() }),
-            broken: OnceLock::new(),
-        };
+    /// Takes an open tree; `fresh` is what an empty one becomes. One without a [`Meta`] that is whole is an error: it
+    /// cannot be used.
+    pub(super) fn open(tree: Box<dyn Tree>, fresh: Meta) -> Result<Self, Error> {
+        let tally = Mutex::new(Tally { meta: fresh, walk: Walk::default() });
+        let view = Self { tree, tally, broken: OnceLock::new() };
         match view.raw(&keys::meta())? {
             Some(bytes) => view.tally().meta = view.read_meta(&bytes)?,
-            None if view.call(|tree| Ok(tree.is_empty()))? => {}
+            None if view.call(|tree| tree.is_empty())? => {}
             None => return Err(view.damaged("it says not what it is".to_owned())),
         }
         Ok(view)
@@ -119,10 +89,7 @@ impl View {
 
     /// The first `limit` pairs of a range.
     pub(super) fn range(&self, range: &Range<Key>, limit: usize) -> Result<Vec<(Key, Vec<u8>)>, Error> {
-        let pairs = self.call(|tree| {
-            let pairs = tree.range(range.start.as_slice()..range.end.as_slice()).take(limit);
-            pairs.map(|pair| pair.map(|(key, raw)| (key.to_vec(), raw.to_vec()))).collect::<sled::Result<Vec<_>>>()
-        })?;
+        let pairs = self.call(|tree| tree.range(&range.start, Some(&range.end), limit))?;
         let whole = |(key, raw): (Key, Vec<u8>)| Ok(self.whole(&key, raw)?.map(|value| (key, value)));
         pairs.into_iter().filter_map(|pair| whole(pair).transpose()).collect()
     }
@@ -135,7 +102,7 @@ impl View {
         }
         let mut tally = self.tally();
         let (mut pairs, mut sum) = (tally.meta.pairs, tally.meta.sum);
-        let mut batch = sled::Batch::default();
+        let mut batch = Vec::with_capacity(raw.len() + 1);
         for (key, (before, after)) in raw {
             let (old, new) = (hash(&key, before.as_deref()), hash(&key, after.as_deref()));
             let step = i64::from(after.is_some()) - i64::from(before.is_some());
@@ -145,14 +112,11 @@ impl View {
                 tally.walk.pairs = tally.walk.pairs.wrapping_add_signed(step);
                 tally.walk.sum = tally.walk.sum.wrapping_sub(old).wrapping_add(new);
             }
-            match after {
-                Some(after) => batch.insert(key, after),
-                None => batch.remove(key),
-            }
+            batch.push((key, after));
         }
         tally.meta = Meta { pairs, sum, ..meta };
-        batch.insert(keys::meta(), meta_bytes(&tally.meta)?);
-        self.call(|tree| tree.apply_batch(batch))
+        batch.push((keys::meta(), Some(meta_bytes(&tally.meta)?)));
+        self.call(|tree| tree.apply(batch))
     }
 
     /// Whether a walk has proved the tree whole since it was opened.
@@ -167,17 +131,14 @@ impl View {
             return Ok(true);
         }
         let from = tally.walk.upto.clone();
-        let pairs = self.call(|tree| {
-            let found = tree.range::<&[u8], _>((Bound::Included(from.as_slice()), Bound::Unbounded)).take(limit);
-            found.collect::<sled::Result<Vec<_>>>()
-        })?;
+        let pairs = self.call(|tree| tree.range(&from, None, limit))?;
         let meta_key = keys::meta();
         for (key, raw) in pairs.iter().filter(|(key, _)| *key != meta_key) {
             tally.walk.pairs += 1;
             tally.walk.sum = tally.walk.sum.wrapping_add(hash(key, Some(raw)));
         }
         if let Some((last, _)) = pairs.last().filter(|_| pairs.len() == limit) {
-            tally.walk.upto = last.to_vec();
+            tally.walk.upto.clone_from(last);
             tally.walk.upto.push(0);
             return Ok(false);
         }
@@ -199,15 +160,14 @@ impl View {
         Ok(())
     }
 
-    /// Writes out what sled holds in memory.
+    /// Writes out what the tree holds in memory.
     pub(super) fn flush(&self) -> Result<(), Error> {
-        self.call(|tree| tree.flush().map(drop))
+        self.call(|tree| tree.flush())
     }
 
-    /// Closes; a panic of sled on the way is of no interest any more.
+    /// Closes.
     pub(super) fn close(self) {
-        let tree = self.tree;
-        drop(catch_unwind(AssertUnwindSafe(move || drop(tree))));
+        self.tree.close();
     }
 
     /// What the tree is made of for one value: itself, or its parts and their number.
@@ -263,7 +223,7 @@ impl View {
     }
 
     fn raw(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        self.call(|tree| tree.get(key).map(|found| found.map(|raw| raw.to_vec())))
+        self.call(|tree| tree.get(key))
     }
 
     fn read_meta(&self, bytes: &[u8]) -> Result<Meta, Error> {
@@ -278,35 +238,22 @@ impl View {
         unpoisoned(self.tally.lock())
     }
 
-    /// Runs one call of sled. After one that failed nothing is asked of it any more.
-    fn call<T>(&self, call: impl FnOnce(&sled::Db) -> sled::Result<T>) -> Result<T, Error> {
+    /// Runs one call of the tree. After one that failed nothing is asked of it any more.
+    fn call<T>(&self, call: impl FnOnce(&dyn Tree) -> Result<T, Error>) -> Result<T, Error> {
         if let Some(error) = self.broken.get() {
             return Err(error.clone());
         }
-        fenced(&self.path, || call(&self.tree)).map_err(|error| self.broken.get_or_init(|| error).clone())
+        call(&*self.tree).map_err(|error| self.broken.get_or_init(|| error).clone())
     }
 
     fn damaged(&self, detail: String) -> Error {
-        let error = Error::Corrupt { place: self.path.display().to_string(), detail };
+        let error = Error::Corrupt { place: self.tree.place(), detail };
         self.broken.get_or_init(|| error).clone()
     }
 }
 
 /// The bytes of a key before and after.
 type Step = (Option<Vec<u8>>, Option<Vec<u8>>);
-
-/// Runs a call of sled and turns its panic into an error.
-fn fenced<T>(path: &Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T, Error> {
-    let place = || path.display().to_string();
-    match catch_unwind(AssertUnwindSafe(call)) {
-        Ok(Ok(found)) => Ok(found),
-        Ok(Err(sled::Error::Io(error))) => {
-            Err(Error::Io { action: format!("using the view `{}`", place()), detail: error.to_string() })
-        }
-        Ok(Err(error)) => Err(Error::Corrupt { place: place(), detail: error.to_string() }),
-        Err(_) => Err(Error::Corrupt { place: place(), detail: "sled panicked".to_owned() }),
-    }
-}
 
 /// How many parts a raw value has: none if it is whole.
 fn parts_of(raw: &[u8]) -> u16 {

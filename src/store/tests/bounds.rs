@@ -40,7 +40,7 @@ async fn an_entitys_value_does_not_grow_with_its_history() {
         rig.commit(&entity, vec![field_entry("n", &n.to_string())], vec![]).await.unwrap();
     }
     rig.meddle(|_, path| {
-        let view = View::open(path, 1 << 20, Meta::default()).unwrap();
+        let view = View::open_at(path, 1 << 20, Meta::default()).unwrap();
         let key = keys::entity(&entity);
         let held: Held = decode(&key, &view.get(&key).unwrap().unwrap()).unwrap();
         let older = view.range(&Table::Commits.all(), 100).unwrap();

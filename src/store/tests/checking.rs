@@ -38,7 +38,7 @@ async fn furnish(dir: &Path) {
 
 /// Opens the view of a closed store and lets somebody change it, as no store ever would.
 fn tamper(dir: &Path, tamper: impl FnOnce(&View) -> BTreeMap<Vec<u8>, Option<Arc<[u8]>>>) {
-    let view = View::open(&dir.join("view"), 1 << 20, Meta::default()).unwrap();
+    let view = View::open_at(&dir.join("view"), 1 << 20, Meta::default()).unwrap();
     let (writes, meta) = (tamper(&view), view.meta());
     view.apply(&writes, meta).unwrap();
     view.close();
@@ -121,7 +121,7 @@ async fn a_view_that_cannot_be_used_is_told_and_rebuilt() {
     let rebuilt = rebuild(dir.path(), &Options { progress: Some(Arc::new(progress)), ..options() }).unwrap();
     assert_eq!((rebuilt.last, rebuilt.entities, rebuilt.dead_letters), (Lsn(5), 1, 1));
     assert_eq!(told.lock().unwrap().last(), Some(&(5, 5)));
-    let view = View::open(&dir.path().join("view"), 1 << 20, Meta::default()).unwrap();
+    let view = View::open_at(&dir.path().join("view"), 1 << 20, Meta::default()).unwrap();
     assert_eq!(view.meta().scan_from, Lsn(4), "a restart reads from the event that is pending, not from the beginning");
     view.close();
     assert_eq!(problems(&check(dir.path(), &options()).unwrap()), Vec::<String>::new());

@@ -116,7 +116,7 @@ async fn a_view_that_was_not_built_to_the_end_is_built_anew() {
     let mut rig = furnished(options()).await;
     let expected = answers(rig.store()).await;
     check(&mut rig, &expected, "the power went while it was built", |path| {
-        let view = View::open(path, 1 << 20, Meta::default()).unwrap();
+        let view = View::open_at(path, 1 << 20, Meta::default()).unwrap();
         let gone = view.range(&Table::Entity.all(), 100).unwrap().into_iter().map(|(key, _)| (key, None)).collect();
         view.apply(&gone, Meta { complete: false, ..view.meta() }).unwrap();
         view.close();

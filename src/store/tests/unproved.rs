@@ -18,7 +18,7 @@ fn unproved() -> Options {
 }
 
 fn damage(view: &Path, damage: impl FnOnce(&View)) {
-    let view = View::open(view, 1 << 20, Meta::default()).unwrap();
+    let view = View::open_at(view, 1 << 20, Meta::default()).unwrap();
     damage(&view);
     view.close();
 }

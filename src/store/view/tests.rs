@@ -1,25 +1,30 @@
 //! What the view keeps, and how it knows that it is whole.
 
 use std::collections::BTreeMap;
-
+use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
 
 use super::{Meta, View};
 use crate::domain::Lsn;
+use crate::store::Error;
 use crate::store::change::Value;
 use crate::store::keys::{Key, prefixed};
+use crate::store::sled_tree::SledTrees;
+use crate::store::tree::Trees;
 
 const CACHE: u64 = 1 << 20;
 
 impl View {
+    /// Opens or creates the view in a folder.
+    pub(in crate::store) fn open_at(path: &Path, cache_bytes: u64, fresh: Meta) -> Result<Self, Error> {
+        Self::open(SledTrees::new(path.to_owned()).open(cache_bytes)?, fresh)
+    }
+
     /// Replaces what stands under a key without a word, as damage does.
     pub(in crate::store) fn tamper(&self, key: &[u8], raw: Option<&[u8]>) {
-        match raw {
-            Some(raw) => drop(self.tree.insert(key, raw).unwrap()),
-            None => drop(self.tree.remove(key).unwrap()),
-        }
+        self.tree.apply(vec![(key.to_vec(), raw.map(<[u8]>::to_vec))]).unwrap();
     }
 }
 
@@ -42,7 +47,7 @@ fn walked(view: &View) -> bool {
 #[test]
 fn values_of_any_size_are_kept_replaced_and_deleted_and_no_file_is_spilled() {
     let dir = TempDir::new().unwrap();
-    let view = View::open(dir.path(), CACHE, Meta::default()).unwrap();
+    let view = View::open_at(dir.path(), CACHE, Meta::default()).unwrap();
     let sizes = [0, 1, 4095, 4096, 4097, 8192, 100_000, 20, 300_000, 5000];
     for (n, size) in sizes.into_iter().enumerate() {
         let byte = u8::try_from(n).unwrap();
@@ -68,21 +73,21 @@ fn values_of_any_size_are_kept_replaced_and_deleted_and_no_file_is_spilled() {
 #[test]
 fn what_it_is_and_up_to_where_is_read_back() {
     let dir = TempDir::new().unwrap();
-    let view = View::open(dir.path(), CACHE, Meta { store_id: [7; 16], ..Meta::default() }).unwrap();
+    let view = View::open_at(dir.path(), CACHE, Meta { store_id: [7; 16], ..Meta::default() }).unwrap();
     assert_eq!(view.meta().store_id, [7; 16], "a new one is what it is told");
     view.apply(&writes(&[("ea", Some(value(3, 1))), ("eb", Some(value(3, 2)))]), Meta { store_id: [7; 16], ..meta(5) })
         .unwrap();
     let told = view.meta();
     assert_eq!((told.applied, told.pairs), (Lsn(5), 2));
     view.close();
-    let view = View::open(dir.path(), CACHE, Meta::default()).unwrap();
+    let view = View::open_at(dir.path(), CACHE, Meta::default()).unwrap();
     assert_eq!(view.meta(), told);
 }
 
 #[test]
 fn a_walk_proves_the_tree_whole_while_it_changes() {
     let dir = TempDir::new().unwrap();
-    let view = View::open(dir.path(), CACHE, Meta::default()).unwrap();
+    let view = View::open_at(dir.path(), CACHE, Meta::default()).unwrap();
     for n in 0..50_u8 {
         view.apply(&writes(&[(&format!("e{n:02}"), Some(value(usize::from(n), n)))]), meta(1)).unwrap();
     }
@@ -104,7 +109,7 @@ fn a_pair_that_is_missing_changed_or_too_many_is_found_and_nothing_more_is_answe
     let changes: [(&[u8], Option<&[u8]>); 3] = [(b"ea", None), (b"ea", Some(&[0, 9, 9, 9])), (b"ez", Some(&[0, 1]))];
     for (key, raw) in changes {
         let dir = TempDir::new().unwrap();
-        let view = View::open(dir.path(), CACHE, Meta::default()).unwrap();
+        let view = View::open_at(dir.path(), CACHE, Meta::default()).unwrap();
         view.apply(&writes(&[("ea", Some(value(3, 1))), ("eb", Some(value(3, 2)))]), meta(5)).unwrap();
         view.tamper(key, raw);
         assert!((0..100).find_map(|_| view.walk(3).err()).is_some());
@@ -116,10 +121,10 @@ fn a_pair_that_is_missing_changed_or_too_many_is_found_and_nothing_more_is_answe
 fn a_head_that_is_missing_or_changed_is_found() {
     for damage in [None, Some(vec![1, 2, 3]), Some(vec![0; 40])] {
         let dir = TempDir::new().unwrap();
-        let view = View::open(dir.path(), CACHE, Meta::default()).unwrap();
+        let view = View::open_at(dir.path(), CACHE, Meta::default()).unwrap();
         view.apply(&writes(&[("ea", Some(value(3, 1)))]), meta(5)).unwrap();
         view.tamper(b".", damage.as_deref());
         view.close();
-        assert!(View::open(dir.path(), CACHE, Meta::default()).is_err());
+        assert!(View::open_at(dir.path(), CACHE, Meta::default()).is_err());
     }
 }

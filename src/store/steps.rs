@@ -1,0 +1,232 @@
+//! An embedded store whose committer, applier and file work are futures for a simulation to drive, in place of threads.
+
+use std::sync::Arc;
+
+use tokio::sync::{Notify, mpsc};
+
+use super::applier::{Applier, GATHER_FOR, Step};
+use super::committer::{Committer, Request};
+use super::embedded::{EmbeddedStore, Hands};
+use super::layout::Layout;
+use super::open::{Disks, Opened, open};
+use super::replay::Replay;
+use super::seen::Work;
+use super::shared::Shared;
+use super::{Error, Options};
+use crate::domain::Lsn;
+
+/// How many pieces of file work may wait.
+const FILE_WORK_MAX: usize = 16;
+
+/// Passes some time: how much is the simulation's to say.
+pub(crate) type Pace = Arc<dyn Fn() -> std::pin::Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
+
+/// What a store without threads needs done.
+pub(crate) struct Steps {
+    shared: Arc<Shared>,
+    committer: Committer,
+    requests: mpsc::Receiver<Request>,
+    applier: Applier,
+    file_work: mpsc::Receiver<Work>,
+    back: mpsc::WeakSender<Request>,
+    bells: Bells,
+}
+
+/// What one step tells the others.
+#[derive(Clone, Default)]
+struct Bells {
+    /// The applier may have work.
+    work: Arc<Notify>,
+    /// The overlay may have got smaller.
+    room: Arc<Notify>,
+    /// The applier has ended.
+    ended: Arc<Notify>,
+}
+
+/// Three futures that do a store's work until it ends.
+pub(crate) struct Futures<C, A, F> {
+    pub(crate) committer: C,
+    pub(crate) applier: A,
+    pub(crate) file_work: F,
+}
+
+impl EmbeddedStore {
+    /// Opens the store without threads.
+    pub(crate) fn by_steps(layout: &Layout, disks: &Disks, options: &Options) -> Result<(Self, Steps), Error> {
+        let lock = layout.lock()?;
+        let Opened { journal, ids, replay: Replay { shared, applier, .. } } = open(layout, disks, options)?;
+        let (requests, received) = mpsc::channel(shared.options.waiting.max(1));
+        let (give, file_work) = mpsc::channel(FILE_WORK_MAX);
+        let elsewhere = Box::new(move |work| match give.try_send(work) {
+            Ok(()) => None,
+            Err(mpsc::error::TrySendError::Full(work) | mpsc::error::TrySendError::Closed(work)) => Some(work),
+        });
+        let committer = Committer::new(Arc::clone(&shared), journal, ids, elsewhere);
+        let bells = Bells::default();
+        let steps = Steps {
+            shared: Arc::clone(&shared),
+            committer,
+            requests: received,
+            applier,
+            file_work,
+            back: requests.downgrade(),
+            bells: bells.clone(),
+        };
+        Ok((Self::assemble(shared, requests, Vec::new(), lock, Hands::Steps(bells.ended)), steps))
+    }
+}
+
+impl Steps {
+    /// The futures that do the work; between two steps some time passes.
+    pub(crate) fn futures(
+        self,
+        pace: &Pace,
+    ) -> Futures<impl Future<Output = ()>, impl Future<Output = ()>, impl Future<Output = ()>> {
+        let Self { shared, committer, requests, applier, file_work, back, bells } = self;
+        Futures {
+            committer: commit(Arc::clone(&shared), committer, requests, bells.clone(), Arc::clone(pace)),
+            applier: apply(shared, applier, bells, Arc::clone(pace)),
+            file_work: work(file_work, back, Arc::clone(pace)),
+        }
+    }
+}
+
+async fn commit(
+    shared: Arc<Shared>,
+    mut committer: Committer,
+    mut requests: mpsc::Receiver<Request>,
+    bells: Bells,
+    pace: Pace,
+) {
+    loop {
+        let request = match committer.held_back() {
+            Some(request) => Some(request),
+            None => requests.recv().await,
+        };
+        let Some(request) = request else { break };
+        pace().await;
+        loop {
+            let room = bells.room.notified();
+            if !committer.lacks_room(&shared.state()) {
+                break;
+            }
+            tokio::select! { biased; () = stopped(&shared) => {}, () = room => {} }
+        }
+        let closing = committer.step(request, &mut requests);
+        bells.work.notify_one();
+        if let Some(reply) = closing {
+            // What waits loses its place for an answer, and learns that the store was closed.
+            drop(committer.close(reply));
+            bells.work.notify_one();
+            return;
+        }
+    }
+    committer.abandon();
+    bells.work.notify_one();
+}
+
+async fn apply(shared: Arc<Shared>, mut applier: Applier, bells: Bells, pace: Pace) {
+    let mut gathered = false;
+    loop {
+        pace().await;
+        match applier.step(gathered) {
+            Ok(Step::Worked) => gathered = false,
+            Ok(Step::Gather) => {
+                tokio::time::sleep(GATHER_FOR).await;
+                gathered = true;
+            }
+            Ok(Step::Rest) => {
+                tokio::select! { biased; () = bells.work.notified() => {}, () = stopped(&shared) => {} }
+            }
+            Ok(Step::End) => break,
+            Err(error) => {
+                shared.fail(&error);
+                break;
+            }
+        }
+        bells.room.notify_one();
+    }
+    bells.room.notify_one();
+    bells.ended.notify_one();
+}
+
+async fn work(mut file_work: mpsc::Receiver<Work>, back: mpsc::WeakSender<Request>, pace: Pace) {
+    while let Some(work) = file_work.recv().await {
+        pace().await;
+        let Some(back) = back.upgrade() else { return };
+        // If nobody takes it back the store has ended, and the next opening does it again.
+        drop(back.send(Request::Worked(Box::new(work.run()))).await);
+    }
+}
+
+/// Resolves when the store stops.
+async fn stopped(shared: &Shared) {
+    while shared.signals.synced_beyond(Lsn(u64::MAX)).await.is_ok() {}
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::domain::Timestamp;
+    use crate::store::disk::sim::{Dice, SimDisk};
+    use crate::store::tree::sim::SimTrees;
+    use crate::store::{Action, Command, Store};
+
+    /// Runs a store by steps, on one thread and in memory alone, while `asked` asks it.
+    async fn run<T>(parts: &(Layout, Disks), asked: impl AsyncFnOnce(&EmbeddedStore) -> T) -> T {
+        let mut options = Options::default();
+        options.journal.segment_bytes = 8 << 10;
+        let (store, steps) = EmbeddedStore::by_steps(&parts.0, &parts.1, &options).unwrap();
+        let pace: Pace = Arc::new(|| Box::pin(tokio::task::yield_now()));
+        let Futures { committer, applier, file_work } = steps.futures(&pace);
+        let work = async { tokio::join!(committer, applier, file_work) };
+        tokio::select! { answer = asked(&store) => answer, _ = work => panic!("the store ended by itself") }
+    }
+
+    #[tokio::test]
+    async fn a_store_driven_by_steps_keeps_what_it_answered_over_a_crash_of_all_its_disks() {
+        let (files, journal, seen, view) =
+            (SimDisk::default(), SimDisk::default(), SimDisk::default(), SimTrees::default());
+        let disks = Disks { journal: Arc::new(journal.clone()), seen: Arc::new(seen.clone()) };
+        let parts = (Layout::on(Path::new("sim"), Arc::new(files.clone()), Arc::new(view.clone())), disks);
+        let action = Action::MachineChanged { machine: "m".into(), version: 3, sha256: [7; 32] };
+        let command = Command { by: Arc::from("test"), at: Timestamp::EPOCH, action };
+        for round in 0..20 {
+            run(&parts, async |store| store.command(command.clone()).await.unwrap()).await;
+            for disk in [&files, &journal, &seen] {
+                disk.crash(&mut Dice(round));
+            }
+            view.crash(&mut Dice(round));
+            let known = run(&parts, async |store| store.machines().await.unwrap()).await;
+            assert_eq!(known.get("m"), Some(&(3, [7; 32])));
+            view.kill();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_view_is_kept_up_to_a_point_not_before_its_last_flush_and_can_be_lost_or_damaged() {
+        let trees = SimTrees::default();
+        let put = |tree: &dyn crate::store::tree::Tree, key: u8| tree.apply(vec![(vec![key], Some(vec![key]))]);
+        let mut kept = std::collections::BTreeSet::new();
+        for round in 0..50 {
+            trees.lose();
+            let tree = crate::store::tree::Trees::open(&trees, 0).unwrap();
+            put(&*tree, 1).unwrap();
+            tree.flush().unwrap();
+            (2..5).for_each(|key| put(&*tree, key).unwrap());
+            trees.crash(&mut Dice(round));
+            assert!(put(&*tree, 9).is_err(), "its handle is of before the crash");
+            kept.insert(trees.content().len());
+        }
+        assert_eq!(kept.into_iter().collect::<Vec<_>>(), [1, 2, 3, 4]);
+        let before = trees.content();
+        assert!(trees.flip(&mut Dice(3)));
+        assert_ne!(trees.content(), before);
+        trees.put(before.clone());
+        assert_eq!(trees.content(), before);
+        trees.fail_after(Some(0));
+        assert!(put(&*crate::store::tree::Trees::open(&trees, 0).unwrap(), 1).is_err());
+    }
+}
