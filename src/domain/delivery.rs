@@ -1,5 +1,7 @@
 //! Deliveries: HTTP requests as received, with the events found in them, and what became of each.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::event::{Event, EventDigest, Position};
@@ -30,7 +32,7 @@ pub struct Delivery {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Item {
     /// The event.
-    pub event: Event,
+    pub event: Arc<Event>,
     /// [`Event::digest`] of it.
     pub digest: EventDigest,
     /// Where it goes when its id is new.

@@ -83,8 +83,8 @@ pub enum Body {
 pub struct LadderBody {
     /// The state of each machine that has one.
     pub machines: BTreeMap<MachineName, MachineState>,
-    /// The kept fields as the source sent them.
-    pub fields: BTreeMap<FieldName, RawJson>,
+    /// The kept fields as the source sent them. Shared: most decisions leave them as they are.
+    pub fields: Arc<BTreeMap<FieldName, RawJson>>,
     /// The order key of the fields; they move on their own.
     pub fields_key: Option<OrderKey>,
     /// The event that the fields came from; none after a fetch.

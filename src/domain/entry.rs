@@ -170,7 +170,10 @@ impl Entry {
         let Body::Ladder(body) = &mut entity.body;
         body.fetched |= self.fetched;
         if let Some(change) = &self.fields {
-            body.fields.extend(change.set.iter().map(|(name, value)| (name.clone(), value.clone())));
+            if !change.set.is_empty() {
+                let set = change.set.iter().map(|(name, value)| (name.clone(), value.clone()));
+                Arc::make_mut(&mut body.fields).extend(set);
+            }
             body.fields_key = Some(change.key);
             body.fields_event.clone_from(&change.event);
         }

@@ -79,8 +79,8 @@ pub type EventDigest = [u8; 32];
 pub struct Pending {
     /// Where it stands: the event's own position, or that of the command which replays it.
     pub position: Position,
-    /// The event.
-    pub event: Event,
+    /// The event, shared by all that hold it on its way.
+    pub event: Arc<Event>,
     /// When its delivery was received.
     pub received_at: Timestamp,
     /// SHA-256 of its delivery's body.

@@ -1,5 +1,7 @@
 //! Questions that readers ask, and pages of answers.
 
+use std::sync::Arc;
+
 use super::decision::Attempt;
 use super::entity::{EntityKey, Partition};
 use super::event::{Event, Position};
@@ -36,7 +38,7 @@ pub struct DeadLetter {
     /// Where the event stands; this names the dead letter.
     pub position: Position,
     /// The event.
-    pub event: Event,
+    pub event: Arc<Event>,
     /// When its delivery was received.
     pub received_at: Timestamp,
     /// SHA-256 of its delivery's body.

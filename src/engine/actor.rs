@@ -9,7 +9,7 @@ use futures_util::FutureExt;
 use crate::domain::{Entity, EntityKey};
 use crate::store::Epoch;
 
-use super::dispatcher::{Dispatcher, Idle};
+use super::dispatcher::{Dispatcher, Failed, Idle};
 use super::run::Running;
 use super::work::work;
 
@@ -30,6 +30,7 @@ pub(super) struct EntityActor {
     epoch: Epoch,
     held: Option<Entity>,
     dispatcher: Addr<Dispatcher>,
+    idle: Idle,
     /// How many wakes were taken: the dispatcher retires an actor only when it has taken all that were sent.
     wakes: u64,
 }
@@ -40,8 +41,9 @@ impl EntityActor {
         key: EntityKey,
         epoch: Epoch,
         dispatcher: Addr<Dispatcher>,
+        idle: Idle,
     ) -> Addr<Self> {
-        Self { running, key, epoch, held: None, dispatcher, wakes: 0 }.start()
+        Self { running, key, epoch, held: None, dispatcher, idle, wakes: 0 }.start()
     }
 }
 
@@ -65,15 +67,16 @@ impl Handler<Wake> for EntityActor {
         self.wakes += 1;
         let (running, key, epoch, held) = (Arc::clone(&self.running), self.key.clone(), self.epoch, self.held.take());
         let work = AssertUnwindSafe(work(running, key, epoch, held)).catch_unwind();
-        let done = work.into_actor(self).then(|result, actor, ctx| {
-            let failed = result.is_err();
-            actor.held = result.unwrap_or_default();
-            if failed {
+        let done = work.into_actor(self).map(|result, actor, ctx| match result {
+            Ok(held) => {
+                actor.held = held;
+                actor.idle.borrow_mut().push((actor.key.clone(), actor.wakes));
+            }
+            Err(_) => {
+                // A dispatcher that is gone has nobody to tell: the engine is stopping.
+                actor.dispatcher.do_send(Failed(actor.key.clone()));
                 ctx.stop();
             }
-            let idle = Idle { key: actor.key.clone(), wakes: actor.wakes, failed };
-            // A dispatcher that is gone has nobody to tell: the engine is stopping.
-            actor.dispatcher.send(idle).into_actor(actor).map(|_, _, _| ())
         });
         AtomicResponse::new(Box::pin(done))
     }

@@ -1,4 +1,4 @@
-//! Bringing work to the dispatchers: what arrives in each shard, and what is due.
+//! Bringing work to the dispatchers: what arrives in their shards, and what is due.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,13 +20,13 @@ pub(super) trait Desk {
     fn arrived(&self, keys: Vec<EntityKey>) -> impl Future<Output = Option<usize>>;
 }
 
-/// Hands a shard's arrivals to its dispatcher until the engine stops.
-pub(super) async fn run_shard(running: Arc<Running>, shard: Shard, dispatcher: impl Desk) {
+/// Hands what arrives in these shards to their dispatcher until the engine stops.
+pub(super) async fn feed(running: Arc<Running>, shards: Vec<Shard>, dispatcher: impl Desk) {
     while !running.is_stopping() {
         let arrivals = tokio::select! {
             biased;
             () = running.stopped() => return,
-            arrivals = running.core.store.arrivals(shard) => arrivals,
+            arrivals = running.core.store.arrivals(&shards) => arrivals,
         };
         let mut keys = match arrivals {
             Ok(keys) => keys,
@@ -37,7 +37,7 @@ pub(super) async fn run_shard(running: Arc<Running>, shard: Shard, dispatcher: i
                 Some(0) => break,
                 Some(_) if running.is_stopping() => return,
                 Some(_) => tokio::time::sleep(ROOM_PAUSE).await,
-                None => return running.fail(&format!("the dispatcher of shard {} is gone", shard.0)),
+                None => return running.fail("a dispatcher is gone"),
             }
             keys = Vec::new();
         }
@@ -50,11 +50,11 @@ pub(super) async fn wake_due(running: Arc<Running>, dispatchers: Vec<impl Desk>)
     while !running.is_stopping() {
         match running.core.store.due(running.core.clock.now(), DUE_MAX).await {
             Ok(due) => {
-                for (shard, keys) in by_shard(due.entities, shards) {
-                    if let Some(dispatcher) = dispatchers.get(usize::from(shard.0))
+                for (owner, keys) in by_owner(due.entities, shards, dispatchers.len()) {
+                    if let Some(dispatcher) = dispatchers.get(owner)
                         && dispatcher.arrived(keys).await.is_none()
                     {
-                        return running.fail(&format!("the dispatcher of shard {} is gone", shard.0));
+                        return running.fail("a dispatcher is gone");
                     }
                 }
             }
@@ -68,10 +68,15 @@ pub(super) async fn wake_due(running: Arc<Running>, dispatchers: Vec<impl Desk>)
     }
 }
 
-fn by_shard(keys: Vec<EntityKey>, shards: u16) -> BTreeMap<Shard, Vec<EntityKey>> {
-    let mut out: BTreeMap<Shard, Vec<EntityKey>> = BTreeMap::new();
+/// Which of so many dispatchers owns a shard.
+pub(super) fn owner_of(shard: Shard, dispatchers: usize) -> usize {
+    usize::from(shard.0) % dispatchers.max(1)
+}
+
+fn by_owner(keys: Vec<EntityKey>, shards: u16, dispatchers: usize) -> BTreeMap<usize, Vec<EntityKey>> {
+    let mut out: BTreeMap<usize, Vec<EntityKey>> = BTreeMap::new();
     for key in keys {
-        out.entry(key.shard(shards)).or_default().push(key);
+        out.entry(owner_of(key.shard(shards), dispatchers)).or_default().push(key);
     }
     out
 }

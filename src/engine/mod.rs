@@ -11,6 +11,7 @@ mod dispatcher;
 mod error;
 mod feeding;
 pub mod metrics;
+mod ownership;
 pub mod reconciler;
 mod roster;
 mod run;
@@ -38,8 +39,9 @@ use crate::store::{self, Action, Command, Store};
 use clock::Clock;
 use decider::Ladder;
 use dispatcher::Dispatcher;
-use feeding::{run_shard, wake_due};
+use feeding::{feed, owner_of, wake_due};
 use metrics::Metrics;
+use ownership::Ownership;
 use reconciler::Reconciler;
 use run::{Running, guarded};
 use settings::Settings;
@@ -99,14 +101,16 @@ impl Engine {
         let arbiters: Vec<Arbiter> = (0..parts.workers.max(1)).map(|_| Arbiter::new()).collect();
         let engine = Self::assemble(parts, arbiters).await?;
         let (running, shards) = (&engine.running, engine.core().store.shards());
+        let count = engine.arbiters.len();
         let mut dispatchers = Vec::new();
-        for (shard, arbiter) in (0..shards).map(Shard).zip(engine.arbiters.iter().cycle()) {
-            let epoch = running.core.store.adopt(shard).await?;
-            let (shared, slots_max) = (Arc::clone(running), running.slots_max());
+        for (number, arbiter) in engine.arbiters.iter().enumerate() {
+            let owned: Vec<Shard> = (0..shards).map(Shard).filter(|shard| owner_of(*shard, count) == number).collect();
+            let owns = Ownership::take(&*running.core.store, &owned).await?;
+            let (shared, slots_max) = (Arc::clone(running), running.core.settings.actors_max / count);
             let dispatcher =
-                Dispatcher::start_in_arbiter(&arbiter.handle(), move |_| Dispatcher::new(shared, epoch, slots_max));
-            let feeding = run_shard(Arc::clone(running), shard, dispatcher.clone());
-            arbiter.spawn(guarded(Arc::clone(running), "the feeding of a shard", feeding));
+                Dispatcher::start_in_arbiter(&arbiter.handle(), move |_| Dispatcher::new(shared, owns, slots_max));
+            let feeding = feed(Arc::clone(running), owned, dispatcher.clone());
+            arbiter.spawn(guarded(Arc::clone(running), "the feeding of a dispatcher", feeding));
             dispatchers.push(dispatcher);
         }
         let waking = wake_due(Arc::clone(running), dispatchers);
@@ -169,7 +173,8 @@ impl Engine {
         Arc::clone(&self.core().metrics)
     }
 
-    /// Takes a verified delivery. Resolves when it is durable.
+    /// Takes a verified delivery. Resolves when it is durable. Once it was polled the delivery is the store's: it is
+    /// recorded also if nobody waits for the answer any more.
     ///
     /// # Errors
     /// What the store answers; nothing of the delivery was kept then.
@@ -334,7 +339,7 @@ impl Engine {
     }
 
     /// The event of a dead letter under the mapping of today; the stored one if its body was pruned.
-    fn map_anew(&self, letter: &DeadLetter, kept: Option<&Kept>) -> Result<Event, Error> {
+    fn map_anew(&self, letter: &DeadLetter, kept: Option<&Kept>) -> Result<Arc<Event>, Error> {
         let source = self.core().sources.get(&letter.event.source);
         let mapped = match (source, kept) {
             (Some(source), Some(kept)) if !kept.delivery.body.is_empty() => {
@@ -346,7 +351,7 @@ impl Engine {
         };
         let not_replayable = |detail: String| Error::NotReplayable { position: letter.position, detail };
         match mapped {
-            None if letter.event.entity.is_some() => Ok(letter.event.clone()),
+            None if letter.event.entity.is_some() => Ok(Arc::clone(&letter.event)),
             None => Err(not_replayable("it names no entity; discard it".to_owned())),
             Some(item) => match item.admit {
                 Admit::Queue => Ok(item.event),

@@ -1,13 +1,14 @@
-//! Who works on a shard: which entities have an actor, who is woken, who waits for room, who is retired.
+//! Who works on the shards of a dispatcher: which entities have an actor, who is woken, who waits for room, who is retired.
 //!
 //! All of a dispatcher's logic and none of its machinery: whoever starts actors and sends to them is a [`Crew`].
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::domain::EntityKey;
+use crate::store::map::{Map, Set};
 
 /// How long after a panic an entity's actor starts anew.
 pub(super) const RESPAWN_PAUSE: Duration = Duration::from_secs(1);
@@ -38,9 +39,9 @@ pub(super) trait Crew {
     fn retire(&mut self, actor: Self::Actor);
 }
 
-/// The actors of a shard.
+/// The actors of some shards.
 pub(super) struct Roster<A> {
-    slots: HashMap<EntityKey, Slot<A>>,
+    slots: Map<EntityKey, Slot<A>>,
     slots_max: usize,
     /// Idle actors, the longest idle first. A row is stale once its actor was woken again.
     idle: VecDeque<(EntityKey, Instant)>,
@@ -58,13 +59,13 @@ struct Slot<A> {
 #[derive(Default)]
 struct Waiting {
     order: VecDeque<EntityKey>,
-    known: HashSet<EntityKey>,
+    known: Set<EntityKey>,
 }
 
 impl<A> Roster<A> {
     /// Nobody yet, and at most `slots_max` actors.
     pub(super) fn new(slots_max: usize) -> Self {
-        let (slots, idle, waiting) = (HashMap::new(), VecDeque::new(), Waiting::default());
+        let (slots, idle, waiting) = (Map::default(), VecDeque::new(), Waiting::default());
         Self { slots, slots_max: slots_max.max(1), idle, waiting }
     }
 

@@ -32,11 +32,6 @@ impl Running {
         })
     }
 
-    /// How many entities of one shard may have an actor at once.
-    pub(super) fn slots_max(&self) -> usize {
-        self.core.settings.actors_max / usize::from(self.core.store.shards().max(1))
-    }
-
     pub(super) fn busy(&self) -> Busy<'_> {
         self.turns.fetch_add(1, Ordering::SeqCst);
         Busy(&self.turns)

@@ -219,6 +219,7 @@ impl Core {
         fetched: Option<Fetched>,
     ) -> Result<(), store::Error> {
         let Decision { entries, judged, ambiguity: _ } = decision;
+        let entries: Arc<[Entry]> = entries.into();
         if entries.is_empty() && judged.is_empty() {
             return Ok(());
         }
@@ -227,14 +228,14 @@ impl Core {
             entity: entity.key.clone(),
             epoch,
             version: entity.version,
-            entries: entries.clone(),
+            entries: Arc::clone(&entries),
             judged,
             fetched,
         };
         self.store.commit(commit).await?;
         self.metrics.decided(&entries);
         self.metrics.retried(retried);
-        for entry in &entries {
+        for entry in &*entries {
             entry.apply(entity);
             log(&entity.key, entity.version, entry);
         }

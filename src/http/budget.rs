@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use bytes::{Bytes, BytesMut};
+
 /// Bytes that are left for bodies.
 #[derive(Clone, Debug)]
 pub(crate) struct Budget(Arc<AtomicUsize>);
@@ -15,6 +17,12 @@ pub(crate) struct Budget(Arc<AtomicUsize>);
 pub(crate) struct Room {
     budget: Budget,
     taken: usize,
+}
+
+/// A body and its room.
+struct Held {
+    body: BytesMut,
+    _room: Room,
 }
 
 impl Budget {
@@ -39,6 +47,17 @@ impl Room {
         }
         grown
     }
+
+    /// The body, with its room: given back when the last of its bytes is dropped, whoever holds them then.
+    pub(crate) fn held_by(self, body: BytesMut) -> Bytes {
+        Bytes::from_owner(Held { body, _room: self })
+    }
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.body
+    }
 }
 
 impl Drop for Room {
@@ -59,6 +78,19 @@ mod tests {
         drop(one);
         assert!(other.grow(6) && !other.grow(1));
         drop(other);
+        assert!(budget.room().grow(10));
+    }
+
+    #[test]
+    fn a_body_keeps_its_room_until_the_last_of_its_bytes_is_gone() {
+        let budget = Budget::of(10);
+        let mut room = budget.room();
+        assert!(room.grow(6));
+        let body = room.held_by(BytesMut::from("123456".as_bytes()));
+        let part = body.slice(2..4);
+        drop(body);
+        assert!(!budget.room().grow(5) && part == "34");
+        drop(part);
         assert!(budget.room().grow(10));
     }
 }

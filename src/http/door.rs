@@ -8,7 +8,6 @@ use actix_web::{HttpRequest, web};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
-use super::budget::Room;
 use super::dto::{Admitted, Problem as ProblemDto};
 use super::problem::{Problem, cut};
 use super::shared::Shared;
@@ -69,17 +68,9 @@ async fn take(
     request: &HttpRequest,
     payload: &mut web::Payload,
 ) -> Result<Admitted, Problem> {
-    let mut room = shared.bodies.room();
-    let delivery = verified(shared, source, request, payload, &mut room).await?;
+    let delivery = verified(shared, source, request, payload).await?;
     let ids: Vec<EventId> = delivery.items.iter().map(|item| item.event.id.clone()).collect();
-    let engine = shared.engine.clone();
-    // Goes on when its sender hangs up: the store has the body until it answers, so the room is taken until then.
-    let accepting = actix_rt::spawn(async move {
-        let admissions = engine.accept(delivery).await;
-        drop(room);
-        admissions
-    });
-    let admissions = accepting.await.map_err(|error| Problem::internal(&error))??;
+    let admissions = shared.engine.accept(delivery).await?;
     Ok(Admitted::of(&ids, &admissions))
 }
 
@@ -89,10 +80,9 @@ pub(super) async fn verified(
     source: &Source,
     request: &HttpRequest,
     payload: &mut web::Payload,
-    room: &mut Room,
 ) -> Result<Delivery, Problem> {
     refuse_encoded(request)?;
-    let body = read(request, payload, shared, room).await?;
+    let body = read(request, payload, shared).await?;
     let headers = headers(request);
     let now = shared.engine.now();
     let verified = source
@@ -119,12 +109,7 @@ fn refuse_encoded(request: &HttpRequest) -> Result<(), Problem> {
 const FIRST_BYTES: usize = 16 << 10;
 
 /// The raw body, within its limit and its time. A declared length over the limit is refused unread.
-async fn read(
-    request: &HttpRequest,
-    payload: &mut web::Payload,
-    shared: &Shared,
-    room: &mut Room,
-) -> Result<Bytes, Problem> {
+async fn read(request: &HttpRequest, payload: &mut web::Payload, shared: &Shared) -> Result<Bytes, Problem> {
     let (limit, timeout) = (shared.body_limit, shared.body_timeout);
     let too_large = |what: &str| Problem::new(code::BODY_TOO_LARGE, format!("{what}, the limit is {limit} bytes"));
     let declared = request.headers().get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok());
@@ -134,6 +119,7 @@ async fn read(
         return Err(too_large(&format!("the body has {declared} bytes")));
     }
     let collect = async {
+        let mut room = shared.bodies.room();
         // What is declared is not there yet: a sender that declares much and sends nothing takes no memory.
         let mut body = BytesMut::with_capacity(declared.min(FIRST_BYTES));
         while let Some(chunk) = payload.next().await {
@@ -150,7 +136,7 @@ async fn read(
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(body.freeze())
+        Ok(room.held_by(body))
     };
     let late = |_| Problem::new(code::BODY_TIMEOUT, format!("the body had {} ms to arrive", timeout.as_millis()));
     tokio::time::timeout(timeout, collect).await.map_err(late)?

@@ -46,7 +46,8 @@ impl Yardsticks {
             )
         };
         let listen = |source| Error::Listen { address, source };
-        let server = HttpServer::new(app).workers(settings.workers()).disable_signals().bind(address).map_err(listen)?;
+        let server =
+            HttpServer::new(app).workers(settings.workers()).disable_signals().bind(address).map_err(listen)?;
         let address = server.addrs().first().copied().unwrap_or(address);
         let server = server.run();
         let handle = server.handle();
@@ -79,8 +80,7 @@ async fn verified(
 ) -> Result<web::Json<Admitted>, Problem> {
     let unknown = || Problem::new(code::SOURCE_NOT_FOUND, "no such source is on".to_owned());
     let source = shared.engine.source(&name).ok_or_else(unknown)?;
-    let mut room = shared.bodies.room();
-    let delivery = door::verified(&shared, &source, &request, &mut payload, &mut room).await?;
+    let delivery = door::verified(&shared, &source, &request, &mut payload).await?;
     let ids: Vec<EventId> = delivery.items.iter().map(|item| item.event.id.clone()).collect();
     let nowhere = Admission::Accepted(Position { lsn: Lsn(0), item: 0 });
     Ok(web::Json(Admitted::of(&ids, &vec![nowhere; ids.len()])))

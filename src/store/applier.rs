@@ -10,20 +10,21 @@ use std::time::Duration;
 use super::Error;
 use super::gather::{Gatherer, gather};
 use super::lock::unpoisoned;
-use super::overlay::Batch;
+use super::overlay::Table;
 use super::shared::{Ending, Shared, State};
 use super::view::Meta;
 use super::window::Bounds;
 use crate::domain::Lsn;
 
-/// About how many keys go to the view at once: sled's memory grows with the size of its batches.
-const BATCH_KEYS: usize = 200;
+/// About how many keys a load writes at once.
+const LOAD_KEYS: usize = 200;
 
-/// How many records go to the view at once.
-const BATCH_RECORDS: usize = 10_000;
+/// Which part of the overlay's room makes its changes go to the view without waiting for more.
+const RIPE_PART: usize = 2;
 
-/// How long a batch that is not full waits for more: writes of one entity are coalesced.
-pub(super) const GATHER_FOR: Duration = Duration::from_millis(20);
+/// How long changes wait for more: the longer, the more writes of one entity become one. A restart after a crash reads
+/// what waited from the journal again.
+pub(super) const GATHER_FOR: Duration = Duration::from_secs(2);
 
 /// How many pairs of the view are walked at a time.
 const WALK_PAIRS: usize = 1000;
@@ -46,7 +47,7 @@ pub(super) struct Applier {
 
 /// What the applier does next.
 enum Task {
-    Apply(Batch, Lsn),
+    Apply(Arc<Table>, Lsn),
     Refill,
     Walk,
     Gather,
@@ -84,7 +85,7 @@ impl Applier {
             match self.step(gathered)? {
                 Step::Worked => gathered = false,
                 Step::Gather => {
-                    let waits = |state: &mut State| !is_ripe(state) && self.shared.signals.check().is_ok();
+                    let waits = |state: &mut State| !self.is_ripe(state) && self.shared.signals.check().is_ok();
                     drop(unpoisoned(self.shared.work.wait_timeout_while(self.shared.state(), GATHER_FOR, waits)));
                     gathered = true;
                 }
@@ -101,9 +102,9 @@ impl Applier {
     pub(super) fn step(&mut self, gathered: bool) -> Result<Step, Error> {
         // Commits wait for the walk: it takes turns with everything else.
         self.walks = !self.walks && !self.walked;
-        let task = self.task(&self.shared.state(), gathered);
+        let task = self.task(&mut self.shared.state(), gathered);
         match task {
-            Task::Apply(batch, low_water) => self.apply(&batch, low_water)?,
+            Task::Apply(table, low_water) => self.apply(&table, low_water)?,
             Task::Refill => self.refill()?,
             Task::Walk => self.walk()?,
             Task::Gather => return Ok(Step::Gather),
@@ -121,11 +122,8 @@ impl Applier {
         // The window is not known yet, so the view keeps the low water that it has.
         let low_water = self.meta.scan_from;
         loop {
-            let batch = self.shared.state().overlay.batch(BATCH_KEYS, BATCH_RECORDS);
-            if batch.is_empty() {
-                return Ok(());
-            }
-            self.apply(&batch, low_water)?;
+            let Some(table) = self.shared.state().overlay.freeze() else { return Ok(()) };
+            self.apply(&table, low_water)?;
         }
     }
 
@@ -139,21 +137,19 @@ impl Applier {
 
     /// Writes everything that waits in the order of keys, which is faster and leaves the view incomplete on the way.
     fn load(&mut self) -> Result<(), Error> {
-        let batch = self.shared.state().overlay.batch(usize::MAX, usize::MAX);
-        let mut writes: Vec<_> = batch.writes.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        let Some(table) = self.shared.state().overlay.freeze() else { return Ok(()) };
         let mut meta = self.meta;
-        meta.counts += batch.counts;
-        while !writes.is_empty() {
-            let rest = writes.split_off(writes.len().min(BATCH_KEYS));
-            let part: BTreeMap<_, _> = writes.into_iter().collect();
+        meta.counts += table.counts;
+        let mut writes = table.writes.iter().peekable();
+        while writes.peek().is_some() {
+            let part = writes.by_ref().take(LOAD_KEYS).map(|(key, value)| (key.clone(), value.clone())).collect();
             self.shared.with_view(|view| view.apply(&part, meta))?;
-            writes = rest;
         }
-        self.applied(meta, &batch);
+        self.applied(meta, table.through);
         Ok(())
     }
 
-    fn task(&self, state: &State, gathered: bool) -> Task {
+    fn task(&self, state: &mut State, gathered: bool) -> Task {
         let failed = state.ending == Ending::Open && self.shared.signals.check().is_err();
         if failed || state.ending == Ending::Drop || (state.ending == Ending::Drain && state.overlay.is_empty()) {
             return Task::End;
@@ -161,8 +157,10 @@ impl Applier {
         if self.walks && state.ending == Ending::Open {
             return Task::Walk;
         }
-        if !state.overlay.is_empty() && (gathered || is_ripe(state)) {
-            return Task::Apply(state.overlay.batch(BATCH_KEYS, BATCH_RECORDS), state.window.low_water());
+        if (gathered || self.is_ripe(state))
+            && let Some(table) = state.overlay.freeze()
+        {
+            return Task::Apply(table, state.window.low_water());
         }
         if state.window.wanted() > 0 {
             return Task::Refill;
@@ -181,24 +179,30 @@ impl Applier {
         Ok(())
     }
 
-    fn apply(&mut self, batch: &Batch, low_water: Lsn) -> Result<(), Error> {
+    fn apply(&mut self, table: &Table, low_water: Lsn) -> Result<(), Error> {
         let mut meta = self.meta;
-        meta.applied = batch.through;
-        meta.scan_from = low_water.min(Lsn(batch.through.0 + 1));
-        meta.counts += batch.counts;
-        self.shared.with_view(|view| view.apply(&batch.writes, meta))?;
-        self.applied(meta, batch);
+        meta.applied = table.through;
+        meta.scan_from = low_water.min(Lsn(table.through.0 + 1));
+        meta.counts += table.counts;
+        self.shared.with_view(|view| view.apply(&table.writes, meta))?;
+        self.applied(meta, table.through);
         Ok(())
     }
 
-    /// The view shows a batch now.
-    fn applied(&mut self, meta: Meta, batch: &Batch) {
+    /// The view shows a table now.
+    fn applied(&mut self, meta: Meta, through: Lsn) {
         self.meta = meta;
         let mut state = self.shared.state();
-        state.overlay.forget(batch);
+        state.overlay.forget();
         // Also in a load, where the view is not complete: it tells readers that what they read may have changed.
-        state.applied = state.applied.max(batch.through);
+        state.applied = state.applied.max(through);
         self.shared.room.notify_all();
+    }
+
+    /// Whether changes need not wait for more.
+    fn is_ripe(&self, state: &State) -> bool {
+        let ripe_bytes = self.shared.options.overlay_bytes / RIPE_PART;
+        state.overlay.waiting_bytes() >= ripe_bytes || state.ending != Ending::Open
     }
 
     /// Reads on where the window's cursor stands.
@@ -213,14 +217,11 @@ impl Applier {
         let found = gather(self.shared.reader.scan(from), gatherer, REFILL_RECORDS, synced, self.judged_upto)?;
         let mut state = self.shared.state();
         let synced = state.synced;
-        let shards = state.window.refill(&found.arrivals, found.cursor, synced);
+        let fresh = state.window.refill(found.arrivals, found.cursor, synced);
         drop(state);
-        self.shared.signals.ring(shards);
+        if fresh {
+            self.shared.signals.ring();
+        }
         Ok(())
     }
-}
-
-/// Whether a batch need not wait for more.
-fn is_ripe(state: &State) -> bool {
-    state.overlay.keys() >= BATCH_KEYS || state.ending != Ending::Open
 }

@@ -22,8 +22,26 @@ const VALUE_VERSION: u8 = 1;
 /// less for each commit, and a bound on the value.
 const RECENT_MAX: usize = 32;
 
+/// What an entity in memory takes besides what it holds, about.
+const HELD_BYTES: usize = 256;
+
+/// What a field takes besides its text, about.
+const FIELD_BYTES: usize = 80;
+
+/// What a machine's state takes, about.
+const MACHINE_BYTES: usize = 160;
+
 /// A value; none deletes the key.
-pub(super) type Value = Option<Arc<[u8]>>;
+pub(super) type Value = Option<Stored>;
+
+/// A value as it waits for the view.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Stored {
+    /// Its bytes.
+    Bytes(Arc<[u8]>),
+    /// An entity, which becomes bytes only when it is written: by then most of its versions are outdated.
+    Held(Arc<Held>),
+}
 
 /// What one record changes.
 #[derive(Clone, Debug, Default)]
@@ -31,8 +49,8 @@ pub(super) struct Change {
     pub(super) lsn: Lsn,
     pub(super) writes: Vec<(Key, Value)>,
     pub(super) counts: Counts,
-    /// The entity after it, if it is about one, and the bytes of its value.
-    pub(super) held: Option<(Arc<Held>, usize)>,
+    /// The entity after it, if it is about one.
+    pub(super) held: Option<Arc<Held>>,
     /// The machine that it records.
     pub(super) machine: Option<(MachineName, (u32, [u8; 32]))>,
 }
@@ -74,14 +92,32 @@ pub(super) struct Counts {
     pub(super) entities: i64,
 }
 
+impl Stored {
+    /// The bytes.
+    pub(super) fn bytes(&self) -> Result<Arc<[u8]>, Error> {
+        match self {
+            Self::Bytes(bytes) => Ok(Arc::clone(bytes)),
+            Self::Held(held) => encode(&**held),
+        }
+    }
+
+    /// How much memory it takes, about.
+    pub(super) fn weight(&self) -> usize {
+        match self {
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Held(held) => held.weight(),
+        }
+    }
+}
+
 impl Change {
     fn put(&mut self, key: Key, value: &impl Serialize) -> Result<(), Error> {
-        self.writes.push((key, Some(encode(value)?)));
+        self.writes.push((key, Some(Stored::Bytes(encode(value)?))));
         Ok(())
     }
 
     fn mark(&mut self, key: Key) {
-        self.writes.push((key, Some(Arc::from([]))));
+        self.writes.push((key, Some(Stored::Bytes(Arc::from([])))));
     }
 
     fn delete(&mut self, key: Key) {
@@ -152,11 +188,10 @@ pub(super) fn of_commit(
     }
     list_states(&mut change, held, &after);
     schedule_check(&mut change, held, &after);
-    let value = encode(&after)?;
-    let bytes = value.len();
-    change.writes.push((keys::entity(&record.entity), Some(value)));
+    let after = Arc::new(after);
+    change.writes.push((keys::entity(&record.entity), Some(Stored::Held(Arc::clone(&after)))));
     change.counts.entities += i64::from(held.is_none());
-    change.held = Some((Arc::new(after), bytes));
+    change.held = Some(after);
     Ok(change)
 }
 
@@ -180,6 +215,15 @@ pub(super) fn decode<T: DeserializeOwned>(key: &[u8], value: &[u8]) -> Result<T,
 impl Held {
     fn unknown(key: EntityKey) -> Self {
         Self { entity: Entity::unknown(key), recent: Vec::new() }
+    }
+
+    /// How much memory it takes, about; its fields are often shared with an older version, which is not considered.
+    pub(super) fn weight(&self) -> usize {
+        let body = self.entity.ladder();
+        let fields = body.fields.iter().map(|(name, value)| FIELD_BYTES + name.as_str().len() + value.as_str().len());
+        let machines = body.machines.len() * MACHINE_BYTES;
+        let check = self.entity.check.as_ref().map_or(0, |check| MACHINE_BYTES + check.positions.len() * 16);
+        HELD_BYTES + self.recent.capacity() * 8 + fields.sum::<usize>() + machines + check
     }
 
     fn states(&self) -> BTreeSet<StateName> {

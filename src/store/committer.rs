@@ -16,7 +16,7 @@ use super::seen::{Work, Worked};
 use super::shared::{Ending, Shared, State};
 use super::stage::{Answer, Group, Reply, Staged, answer};
 use super::{Command, Commit, Error};
-use crate::domain::{Admission, Delivery, Lsn, Position, Shard};
+use crate::domain::{Admission, Delivery, Lsn, Position};
 
 /// What is asked of the committer.
 pub(super) enum Request {
@@ -150,9 +150,11 @@ impl Committer {
         match self.journal.append(&group.frames) {
             Ok(_) => {
                 let last = self.journal.synced();
-                let shards = self.shared.publish(group.staged, last);
+                let fresh = self.shared.publish(group.staged, last);
                 self.shared.signals.synced(last);
-                self.shared.signals.ring(shards);
+                if fresh {
+                    self.shared.signals.ring();
+                }
                 group.answers.into_iter().for_each(Answer::give);
                 self.seal_ids();
             }
@@ -176,9 +178,9 @@ impl Committer {
 }
 
 impl Shared {
-    /// Makes durable records true in memory; answers the shards in which an entity got its first pending event.
-    fn publish(&self, staged: Vec<Staged>, last: Lsn) -> Vec<Shard> {
-        let mut shards = Vec::new();
+    /// Makes durable records true in memory; answers whether an entity got its first pending event.
+    fn publish(&self, staged: Vec<Staged>, last: Lsn) -> bool {
+        let mut fresh = false;
         let mut state = self.state();
         for Staged { change, arrivals, judged } in staged {
             if let Some((shard, entity, positions)) = judged {
@@ -186,12 +188,12 @@ impl Shared {
                     state.window.remove(shard, &entity, position);
                 }
             }
-            shards.extend(state.window.extend(change.lsn, &arrivals));
+            fresh |= state.window.extend(change.lsn, arrivals);
             state.learn(change);
         }
         state.synced = last;
         self.work.notify_all();
-        shards
+        fresh
     }
 }
 

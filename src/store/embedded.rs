@@ -220,12 +220,12 @@ impl Store for EmbeddedStore {
     async fn adopt(&self, shard: Shard) -> Result<Epoch, Error> {
         self.shared.signals.check()?;
         let epoch = self.shared.state().window.adopt(shard)?;
-        self.shared.signals.ring([shard]);
+        self.shared.signals.ring();
         Ok(epoch)
     }
 
-    async fn arrivals(&self, shard: Shard) -> Result<Vec<EntityKey>, Error> {
-        self.shared.signals.arrivals(shard, |began| self.shared.state().window.announce_to(shard, began)).await
+    async fn arrivals(&self, shards: &[Shard]) -> Result<Vec<EntityKey>, Error> {
+        self.shared.signals.arrivals(|began| self.shared.state().window.announce_to(shards, began)).await
     }
 
     async fn pending(&self, scope: Scope<'_>, now: Timestamp, limit: usize) -> Result<Vec<Pending>, Error> {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Error;
 use super::records::{Kind, Record};
 use super::window::{Arrival, Bounds};
-use crate::domain::{Lsn, Pending, Position};
+use crate::domain::{Lsn, Position};
 
 /// What was gathered: everything undecided before the cursor.
 #[derive(Default)]
@@ -91,13 +91,15 @@ pub(super) fn gather(
 
 /// The events of a record that join a queue.
 pub(super) fn arrivals_of(lsn: Lsn, record: &Record, shards: u16) -> Vec<Arrival> {
-    let queued = match record {
+    match record {
         Record::Delivery(delivery) => {
             let queued = delivery.items(lsn).filter(|(_, item)| item.queued_for().is_some());
-            queued.map(|(position, item)| delivery.pending(position, item)).collect()
+            queued.filter_map(|(at, item)| Arrival::of(shards, item.shard, delivery.pending(at, item))).collect()
         }
-        Record::Command(_) => record.pending(Position { lsn, item: 0 }).into_iter().collect(),
+        Record::Command(_) => {
+            let pending = record.pending(Position { lsn, item: 0 });
+            pending.and_then(|pending| Arrival::of(shards, None, pending)).into_iter().collect()
+        }
         Record::Commit(_) => Vec::new(),
-    };
-    queued.into_iter().filter_map(|pending: Pending| Arrival::of(shards, pending)).collect()
+    }
 }

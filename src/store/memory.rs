@@ -63,7 +63,7 @@ impl MemoryStore {
             entries: Vec::new(),
             machines: BTreeMap::new(),
         };
-        Self { shards, signals: Signals::new(shards, Lsn(0), true), model: Mutex::new(model) }
+        Self { shards, signals: Signals::new(Lsn(0), true), model: Mutex::new(model) }
     }
 
     fn model(&self) -> Result<MutexGuard<'_, Model>, Error> {
@@ -75,9 +75,9 @@ impl MemoryStore {
         unpoisoned(self.model.lock())
     }
 
-    fn tell(&self, lsn: Lsn, shards: BTreeSet<Shard>) {
+    fn tell(&self, lsn: Lsn) {
         self.signals.synced(lsn);
-        self.signals.ring(shards);
+        self.signals.ring();
     }
 }
 
@@ -97,8 +97,8 @@ impl Store for MemoryStore {
         let lsn = model.next();
         let admitted = door::admit(delivery, lsn, self.shards, &mut Seen(&mut model.seen))?;
         if let Some(record) = admitted.record {
-            let shards = model.deliver(lsn, record);
-            self.tell(lsn, shards);
+            model.deliver(lsn, record);
+            self.tell(lsn);
         }
         Ok(admitted.admissions)
     }
@@ -106,19 +106,19 @@ impl Store for MemoryStore {
     async fn command(&self, command: Command) -> Result<Position, Error> {
         let mut model = self.model()?;
         let lsn = model.next();
-        let shards = model.command(lsn, command)?;
-        self.tell(lsn, shards);
+        model.command(lsn, command)?;
+        self.tell(lsn);
         Ok(Position { lsn, item: 0 })
     }
 
     async fn adopt(&self, shard: Shard) -> Result<Epoch, Error> {
         let epoch = self.model()?.window.adopt(shard)?;
-        self.signals.ring([shard]);
+        self.signals.ring();
         Ok(epoch)
     }
 
-    async fn arrivals(&self, shard: Shard) -> Result<Vec<EntityKey>, Error> {
-        self.signals.arrivals(shard, |began| self.peek().window.announce_to(shard, began)).await
+    async fn arrivals(&self, shards: &[Shard]) -> Result<Vec<EntityKey>, Error> {
+        self.signals.arrivals(|began| self.peek().window.announce_to(shards, began)).await
     }
 
     async fn pending(&self, scope: Scope<'_>, now: Timestamp, limit: usize) -> Result<Vec<Pending>, Error> {
@@ -134,7 +134,7 @@ impl Store for MemoryStore {
         model.refuse(&commit)?;
         let lsn = model.next();
         model.commit(lsn, &CommitRecord::of(commit));
-        self.tell(lsn, BTreeSet::new());
+        self.tell(lsn);
         Ok(lsn)
     }
 
@@ -253,7 +253,7 @@ impl Model {
         Lsn(self.last.0 + 1)
     }
 
-    fn deliver(&mut self, lsn: Lsn, record: DeliveryRecord) -> BTreeSet<Shard> {
+    fn deliver(&mut self, lsn: Lsn, record: DeliveryRecord) {
         let mut arrivals = Vec::new();
         for (position, item) in record.items(lsn) {
             let pending = record.pending(position, item);
@@ -261,15 +261,15 @@ impl Model {
                 let attempts = vec![Attempt { at: record.received_at, reason }];
                 self.dead.insert(position, dead_letter(Pending { attempts, ..pending }));
             } else if item.queued_for().is_some() {
-                arrivals.extend(Arrival::of(self.shards, pending));
+                arrivals.extend(Arrival::of(self.shards, item.shard, pending));
             }
         }
         self.last = lsn;
         self.deliveries.insert(lsn, record);
-        self.window.extend(lsn, &arrivals)
+        self.window.extend(lsn, arrivals);
     }
 
-    fn command(&mut self, lsn: Lsn, command: Command) -> Result<BTreeSet<Shard>, Error> {
+    fn command(&mut self, lsn: Lsn, command: Command) -> Result<(), Error> {
         let mut arrivals = Vec::new();
         match command.action {
             Action::Replay { dead, event } => {
@@ -283,7 +283,7 @@ impl Model {
                     attempts: letter.attempts.clone(),
                     replayed_by: Some(command.by),
                 };
-                arrivals.extend(Arrival::of(self.shards, pending));
+                arrivals.extend(Arrival::of(self.shards, None, pending));
                 self.dead.remove(&dead);
                 let origin = self.origins.get(&dead.lsn).copied().unwrap_or(dead);
                 self.origins.insert(lsn, origin);
@@ -296,7 +296,8 @@ impl Model {
             }
         }
         self.last = lsn;
-        Ok(self.window.extend(lsn, &arrivals))
+        self.window.extend(lsn, arrivals);
+        Ok(())
     }
 
     fn refuse(&self, commit: &Commit) -> Result<(), Error> {
@@ -352,7 +353,7 @@ impl Model {
             self.entries.push(Recorded { position, entity: record.entity.clone(), entry: entry.clone() });
         }
         self.last = lsn;
-        self.window.extend(lsn, &[]);
+        self.window.extend(lsn, Vec::new());
     }
 
     fn pending(&self, scope: Scope<'_>, now: Timestamp, limit: usize) -> Vec<Pending> {

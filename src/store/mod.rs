@@ -32,6 +32,7 @@ mod ids;
 mod keys;
 mod layout;
 mod lock;
+pub(crate) mod map;
 mod open;
 mod overlay;
 mod page;
@@ -86,7 +87,7 @@ pub enum Action {
         /// The dead letter.
         dead: Position,
         /// The event to judge; its entity is some.
-        event: Event,
+        event: Arc<Event>,
     },
     /// Drop this dead letter: somebody has looked at it.
     Discard {
@@ -127,7 +128,7 @@ pub struct Commit {
     /// The version that was decided on; 0 for an unknown entity.
     pub version: u64,
     /// The entries; [`Entry::apply`] in order gives the new entity.
-    pub entries: Vec<Entry>,
+    pub entries: Arc<[Entry]>,
     /// What becomes of each event.
     pub judged: Vec<Judged>,
     /// What the upstream answered, if this settles a fetch.
@@ -206,13 +207,13 @@ pub trait Store: Send + Sync + 'static {
     /// [`Error::Stopped`].
     async fn adopt(&self, shard: Shard) -> Result<Epoch, Error>;
 
-    /// Waits until entities of the shard went from no pending event to some, and answers those (each once, until
+    /// Waits until entities of these shards went from no pending event to some, and answers those (each once, until
     /// its pending events are all decided and a new one comes). An event that waits for a retry is not pending here:
     /// [`Store::due`] tells of it.
     ///
     /// # Errors
-    /// [`Error::Stopped`]; [`Error::Fenced`] if the shard was adopted anew while this waited.
-    async fn arrivals(&self, shard: Shard) -> Result<Vec<EntityKey>, Error>;
+    /// [`Error::Stopped`]; [`Error::Fenced`] if one of the shards was adopted anew while this waited.
+    async fn arrivals(&self, shards: &[Shard]) -> Result<Vec<EntityKey>, Error>;
 
     /// Events without a decision whose time has come: those never tried and the retries due at `now`, by position.
     ///

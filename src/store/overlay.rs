@@ -1,127 +1,128 @@
 //! What is durable in the journal and not yet in the view: readers look here first.
+//!
+//! Two tables: changes go into the active one; the applier takes it as a whole, frozen, and writes it to the view while
+//! the next fills. A later write of a key stands in place of an earlier one, so that an entity that moves often is
+//! written once. A change is moved in and never copied.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
+use std::collections::BTreeMap;
+use std::ops::{Bound, Range};
 use std::sync::Arc;
 
 use super::change::{Change, Counts, Value};
 use super::keys::Key;
 use crate::domain::Lsn;
 
-/// What a change costs beside its keys and values.
-const CHANGE_BYTES: usize = 64;
+/// What a write costs beside its key and value.
+const WRITE_BYTES: usize = 96;
 
 /// Changes on their way to the view, and what they make of each key.
 #[derive(Default)]
 pub(super) struct Overlay {
-    newest: BTreeMap<Key, (Lsn, Value)>,
-    changes: VecDeque<Arc<Change>>,
-    keys: usize,
-    bytes: usize,
+    active: Table,
+    /// What the applier writes.
+    frozen: Option<Arc<Table>>,
 }
 
-/// Some of the oldest changes as one: a later write of a key stands in place of an earlier one.
+/// Changes of successive records as one.
 #[derive(Default)]
-pub(super) struct Batch {
+pub(super) struct Table {
     /// The last record in it.
     pub(super) through: Lsn,
     pub(super) writes: BTreeMap<Key, Value>,
     pub(super) counts: Counts,
-    records: usize,
+    bytes: usize,
 }
 
-impl Batch {
-    /// Whether no record is in it.
-    pub(super) fn is_empty(&self) -> bool {
-        self.records == 0
+impl Table {
+    fn is_empty(&self) -> bool {
+        self.through == Lsn(0)
+    }
+
+    fn add(&mut self, change: Change) {
+        self.through = change.lsn;
+        self.counts += change.counts;
+        for (key, value) in change.writes {
+            self.bytes += cost(&key, &value);
+            let fresh = key.len();
+            if let Some(replaced) = self.writes.insert(key, value) {
+                self.bytes = self.bytes.saturating_sub(fresh + WRITE_BYTES + weight(&replaced));
+            }
+        }
     }
 }
 
 impl Overlay {
     /// Takes the change of the newest record.
     pub(super) fn add(&mut self, change: Change) {
-        for (key, value) in &change.writes {
-            self.newest.insert(key.clone(), (change.lsn, value.clone()));
-        }
-        self.keys += change.writes.len();
-        self.bytes += cost(&change);
-        self.changes.push_back(Arc::new(change));
+        self.active.add(change);
     }
 
     /// What the changes make of a key: nothing, a value, or its deletion.
     pub(super) fn get(&self, key: &[u8]) -> Option<Value> {
-        self.newest.get(key).map(|(_, value)| value.clone())
+        let found = self.active.writes.get(key);
+        found.or_else(|| self.frozen.as_ref()?.writes.get(key)).cloned()
     }
 
     /// The first `limit` keys of a range, and what the changes make of each.
     pub(super) fn range(&self, range: &Range<Key>, limit: usize) -> Vec<(Key, Value)> {
-        let found = self.newest.range::<[u8], _>((
-            std::ops::Bound::Included(range.start.as_slice()),
-            std::ops::Bound::Excluded(range.end.as_slice()),
-        ));
-        found.take(limit).map(|(key, (_, value))| (key.clone(), value.clone())).collect()
+        let bounds = (Bound::Included(range.start.as_slice()), Bound::Excluded(range.end.as_slice()));
+        let older = self.frozen.iter().flat_map(|table| table.writes.range::<[u8], _>(bounds).take(limit));
+        let newer = self.active.writes.range::<[u8], _>(bounds).take(limit);
+        let merged: BTreeMap<&Key, &Value> = older.chain(newer).collect();
+        merged.into_iter().take(limit).map(|(key, value)| (key.clone(), value.clone())).collect()
     }
 
-    /// How many keys wait.
-    pub(super) fn keys(&self) -> usize {
-        self.keys
+    /// How much memory the changes take that nobody writes yet, about.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.active.bytes
     }
 
-    /// How much memory what waits takes, about.
+    /// How much memory all changes take, about.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.active.bytes + self.frozen.as_ref().map_or(0, |table| table.bytes)
     }
 
     /// Whether nothing waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.changes.is_empty()
+        self.active.is_empty() && self.frozen.is_none()
     }
 
-    /// The oldest changes, up to about `keys` keys and `records` records: cut where a record ends, and at least one.
-    pub(super) fn batch(&self, keys: usize, records: usize) -> Batch {
-        let mut batch = Batch::default();
-        for change in self.changes.iter().take(records) {
-            batch.through = change.lsn;
-            batch.counts += change.counts;
-            batch.records += 1;
-            batch.writes.extend(change.writes.iter().cloned());
-            if batch.writes.len() >= keys {
-                break;
-            }
+    /// What is to be written next: everything that waits, or what was taken before and not yet written.
+    pub(super) fn freeze(&mut self) -> Option<Arc<Table>> {
+        if self.frozen.is_none() && !self.active.is_empty() {
+            self.frozen = Some(Arc::new(std::mem::take(&mut self.active)));
         }
-        batch
+        self.frozen.clone()
     }
 
-    /// The view shows the batch now.
-    pub(super) fn forget(&mut self, batch: &Batch) {
-        for change in self.changes.drain(..batch.records.min(self.changes.len())) {
-            self.keys = self.keys.saturating_sub(change.writes.len());
-            self.bytes = self.bytes.saturating_sub(cost(&change));
-        }
-        for key in batch.writes.keys() {
-            if self.newest.get(key).is_some_and(|(lsn, _)| *lsn <= batch.through) {
-                self.newest.remove(key);
-            }
-        }
+    /// The view shows what was taken.
+    pub(super) fn forget(&mut self) {
+        self.frozen = None;
     }
 }
 
-fn cost(change: &Change) -> usize {
-    let write =
-        |(key, value): &(Key, Value)| 2 * key.len() + value.as_ref().map_or(0, |value| value.len()) + CHANGE_BYTES;
-    CHANGE_BYTES + change.writes.iter().map(write).sum::<usize>()
+fn cost(key: &Key, value: &Value) -> usize {
+    WRITE_BYTES + key.len() + weight(value)
+}
+
+fn weight(value: &Value) -> usize {
+    value.as_ref().map_or(0, super::change::Stored::weight)
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use super::{Batch, Change, Counts, Overlay, Value};
+    use super::{Change, Counts, Overlay, Table, Value};
     use crate::domain::Lsn;
+    use crate::store::change::Stored;
+
+    fn value(byte: Option<u8>) -> Value {
+        byte.map(|byte| Stored::Bytes(Arc::from([byte])))
+    }
 
     fn change(lsn: u64, writes: &[(&str, Option<u8>)]) -> Change {
-        let value = |byte: &Option<u8>| byte.map(|byte| Arc::from([byte]));
-        let writes = writes.iter().map(|(key, byte)| (key.as_bytes().to_vec(), value(byte))).collect();
+        let writes = writes.iter().map(|(key, byte)| (key.as_bytes().to_vec(), value(*byte))).collect();
         Change { lsn: Lsn(lsn), writes, counts: Counts { pending: 1, ..Counts::default() }, ..Change::default() }
     }
 
@@ -131,49 +132,53 @@ mod tests {
         overlay
     }
 
-    fn keys(batch: &Batch) -> Vec<&str> {
-        batch.writes.keys().map(|key| std::str::from_utf8(key).unwrap()).collect()
+    fn keys(table: &Table) -> Vec<&str> {
+        table.writes.keys().map(|key| std::str::from_utf8(key).unwrap()).collect()
     }
 
     #[test]
-    fn what_is_written_after_a_batch_was_taken_outlives_it() {
+    fn what_is_written_after_a_table_was_taken_outlives_it() {
         let mut overlay = overlay(&[change(1, &[("a", Some(1)), ("b", Some(1))])]);
-        let batch = overlay.batch(10, 10);
+        let taken = overlay.freeze().unwrap();
         overlay.add(change(2, &[("a", Some(2)), ("c", None)]));
-        overlay.forget(&batch);
-        let expected: [(&str, Option<Value>); 3] = [("a", Some(Some(Arc::from([2])))), ("b", None), ("c", Some(None))];
-        for (key, value) in expected {
-            assert_eq!(overlay.get(key.as_bytes()), value, "{key}");
+        assert!(Arc::ptr_eq(&overlay.freeze().unwrap(), &taken), "what was taken is not written yet");
+        assert_eq!(overlay.get(b"b"), Some(value(Some(1))), "and can be read");
+        overlay.forget();
+        for (key, expected) in [("a", Some(value(Some(2)))), ("b", None), ("c", Some(None))] {
+            assert_eq!(overlay.get(key.as_bytes()), expected, "{key}");
         }
-        assert_eq!((overlay.keys(), overlay.is_empty()), (2, false));
-        let rest = overlay.batch(10, 10);
-        assert_eq!((rest.through, keys(&rest)), (Lsn(2), vec!["a", "c"]));
-        overlay.forget(&rest);
-        assert_eq!((overlay.keys(), overlay.bytes(), overlay.is_empty()), (0, 0, true));
+        let rest = overlay.freeze().unwrap();
+        assert_eq!((rest.through, keys(&rest), rest.counts.pending), (Lsn(2), vec!["a", "c"], 1));
+        overlay.forget();
+        assert_eq!((overlay.bytes(), overlay.is_empty(), overlay.freeze().is_none()), (0, true, true));
     }
 
     #[test]
-    fn a_batch_ends_where_a_record_ends_and_holds_the_last_write_of_a_key() {
-        let table: [(usize, usize, u64, &[&str]); 5] = [
-            (1, 10, 1, &["a", "b"]),
-            (3, 10, 3, &["a", "b", "c"]),
-            (10, 2, 2, &["a", "b"]),
-            (10, 10, 4, &["a", "b", "c", "d"]),
-            (10, 0, 0, &[]),
-        ];
+    fn the_last_write_of_a_key_stands_and_only_it_takes_room() {
         let changes = [
             change(1, &[("a", Some(1)), ("b", Some(1))]),
             change(2, &[("a", Some(2))]),
             change(3, &[("a", None), ("c", Some(3))]),
-            change(4, &[("d", Some(4))]),
         ];
-        for (most_keys, most_records, through, expected) in table {
-            let batch = overlay(&changes).batch(most_keys, most_records);
-            assert_eq!((batch.through, keys(&batch)), (Lsn(through), expected.to_vec()), "{most_keys} {most_records}");
-            assert_eq!(batch.counts.pending, i64::try_from(through).unwrap(), "the counts of those records");
-            assert_eq!(batch.is_empty(), expected.is_empty());
+        let mut overlay = overlay(&changes);
+        let alone = super::cost(&b"a".to_vec(), &None) + 2 * super::cost(&b"a".to_vec(), &value(Some(1)));
+        assert_eq!((overlay.waiting_bytes(), overlay.bytes()), (alone, alone));
+        let table = overlay.freeze().unwrap();
+        assert_eq!((keys(&table), table.through, table.counts.pending), (vec!["a", "b", "c"], Lsn(3), 3));
+        assert_eq!(table.writes[b"a".as_slice()], None, "written, written again, and gone");
+    }
+
+    #[test]
+    fn a_range_is_merged_from_both_tables_and_the_newer_counts() {
+        let mut overlay = overlay(&[change(1, &[("a", Some(1)), ("c", Some(1)), ("e", Some(1))])]);
+        overlay.freeze();
+        overlay.add(change(2, &[("b", Some(2)), ("c", None), ("d", Some(2))]));
+        let all = [("a", Some(1)), ("b", Some(2)), ("c", None), ("d", Some(2)), ("e", Some(1))];
+        for limit in 0..7 {
+            let found = overlay.range(&(b"a".to_vec()..b"z".to_vec()), limit);
+            let expected: Vec<_> =
+                all.iter().take(limit).map(|(key, byte)| (key.as_bytes().to_vec(), value(*byte))).collect();
+            assert_eq!(found, expected, "{limit}");
         }
-        let all = overlay(&changes).batch(10, 10);
-        assert_eq!(all.writes[b"a".as_slice()], None, "written, written again, and gone");
     }
 }

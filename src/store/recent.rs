@@ -1,23 +1,24 @@
 //! A bounded map that keeps what was used lately: two generations, the older of which is dropped when the younger is
 //! full. Every operation takes constant time, and about twice the capacity is held at most.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::mem;
+
+use super::map::Map;
 
 /// Values used lately, by key.
 pub(super) struct Recent<K, V> {
     /// How much the younger generation weighs, and may weigh.
     weight: usize,
     capacity: usize,
-    young: HashMap<K, (V, usize)>,
-    old: HashMap<K, (V, usize)>,
+    young: Map<K, (V, usize)>,
+    old: Map<K, (V, usize)>,
 }
 
 impl<K: Eq + Hash + Clone, V: Clone> Recent<K, V> {
     /// Holds values of at least `capacity` together before it forgets.
     pub(super) fn new(capacity: usize) -> Self {
-        Self { weight: 0, capacity, young: HashMap::new(), old: HashMap::new() }
+        Self { weight: 0, capacity, young: Map::default(), old: Map::default() }
     }
 
     /// The value of a key, if it is still held; it counts as used.

@@ -19,6 +19,9 @@ use crate::domain::{
 /// The version of the form that this program writes.
 pub(super) const VERSION: u8 = 1;
 
+/// How much room a head gets at first.
+const HEAD_LEN_USUAL: usize = 1024;
+
 /// Bytes before the head: version, kind, head length.
 const PREFIX_LEN: usize = 6;
 
@@ -61,7 +64,7 @@ pub(super) struct DeliveryRecord {
 /// One event of a delivery.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct StoredItem {
-    pub(super) event: Event,
+    pub(super) event: Arc<Event>,
     pub(super) digest: EventDigest,
     /// The shard of its entity, if it names one.
     pub(super) shard: Option<Shard>,
@@ -124,7 +127,7 @@ pub(super) struct Replay {
     pub(super) dead: Position,
     /// The item of the delivery that the event came in: the dead letter's own, or that of the replay it was.
     pub(super) origin: Position,
-    pub(super) event: Event,
+    pub(super) event: Arc<Event>,
     pub(super) received_at: Timestamp,
     pub(super) body_sha256: [u8; 32],
     /// The tries before.
@@ -137,7 +140,7 @@ pub(super) struct CommitRecord {
     pub(super) entity: EntityKey,
     /// The version that was decided on.
     pub(super) version: u64,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Arc<[Entry]>,
     pub(super) judged: Vec<Judged>,
     pub(super) fetched: Option<StoredFetch>,
     /// The body of the fetched answer; stands behind the head.
@@ -303,7 +306,7 @@ impl CommitRecord {
 
     /// Its entries with their positions.
     pub(super) fn entries(&self, lsn: Lsn) -> impl Iterator<Item = (Position, &Entry)> {
-        (0_u32..).map(move |item| Position { lsn, item }).zip(&self.entries)
+        (0_u32..).map(move |item| Position { lsn, item }).zip(&*self.entries)
     }
 }
 
@@ -334,7 +337,9 @@ pub(super) fn corrupt(lsn: Lsn, detail: String) -> Error {
 
 fn encode(kind: Kind, head: &impl Serialize, body: &[u8]) -> Result<Vec<u8>, Error> {
     let unwritable = |error: String| Error::Corrupt { place: "a new record".to_owned(), detail: error };
-    let prefix = vec![VERSION, kind.code(), 0, 0, 0, 0];
+    // Most heads have less: growing step by step costs more than the room.
+    let mut prefix = Vec::with_capacity(HEAD_LEN_USUAL + body.len());
+    prefix.extend_from_slice(&[VERSION, kind.code(), 0, 0, 0, 0]);
     let mut bytes = postcard::to_extend(head, prefix).map_err(|error| unwritable(error.to_string()))?;
     let head_len = u32::try_from(bytes.len().saturating_sub(PREFIX_LEN))
         .map_err(|_| Error::TooLarge { bytes: bytes.len(), limit: usize::try_from(u32::MAX).unwrap_or(usize::MAX) })?;

@@ -100,13 +100,13 @@ impl Replay {
     fn fill_window(&self, gatherer: Gatherer) -> Result<(), Error> {
         let mut found = gatherer.finish();
         let mut state = self.shared.state();
-        state.window.refill(&found.arrivals, found.cursor, self.last);
+        state.window.refill(found.arrivals, found.cursor, self.last);
         // What was judged in an earlier run left room: read on until it is full or nothing is left.
         while state.window.wanted() > 0 {
             let bounds = Bounds { events: state.window.wanted(), ..bounds(&self.shared.options) };
             let gatherer = Gatherer::new(self.shared.shards, bounds, found.cursor);
             found = gather(self.shared.reader.scan(found.cursor), gatherer, usize::MAX, self.last, self.last)?;
-            state.window.refill(&found.arrivals, found.cursor, self.last);
+            state.window.refill(found.arrivals, found.cursor, self.last);
         }
         Ok(())
     }
@@ -134,7 +134,7 @@ fn shared(layout: &Layout, options: &Options, shards: u16, reader: Reader, view:
         shards,
         layout: layout.clone(),
         options: options.clone(),
-        signals: Signals::new(shards, synced, proved),
+        signals: Signals::new(synced, proved),
         state: Mutex::new(state),
         work: Condvar::new(),
         room: Condvar::new(),

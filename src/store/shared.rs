@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
 
-use super::change::{self, Before, Change, Counts, Held, Value, Waiting};
+use super::change::{self, Before, Change, Counts, Held, Stored, Value, Waiting};
 use super::journal::Reader;
 use super::keys::{self, Key};
 use super::layout::Layout;
@@ -17,10 +17,10 @@ use super::signals::Signals;
 use super::view::View;
 use super::window::Window;
 use super::{Error, Options};
-use crate::domain::{Attempt, Disposition, EntityKey, Judged, Lsn, MachineName, Pending, Position};
+use crate::domain::{Attempt, Disposition, EntityKey, Judged, Lsn, MachineName, Pending, Position, Shard};
 
-/// What an entity in memory takes besides the bytes of its value, about.
-const HELD_BYTES: usize = 256;
+/// What it takes to know that an entity is unknown, about.
+const UNKNOWN_BYTES: usize = 128;
 
 /// What the threads share.
 pub(super) struct Shared {
@@ -73,8 +73,9 @@ impl State {
     /// Takes what a durable record changes.
     pub(super) fn learn(&mut self, mut change: Change) {
         // Taken, not copied: what waits for the view must not keep decoded entities alive.
-        if let Some((held, bytes)) = change.held.take() {
-            self.entities.insert(held.entity.key.clone(), Some(held), HELD_BYTES + bytes);
+        if let Some(held) = change.held.take() {
+            let weight = held.weight();
+            self.entities.insert(held.entity.key.clone(), Some(held), weight);
         }
         if let Some((machine, form)) = change.machine.take() {
             self.machines.insert(machine, form);
@@ -119,7 +120,7 @@ impl Shared {
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Arc<[u8]>>, Error> {
         let newer = self.state().overlay.get(key);
         match newer {
-            Some(value) => Ok(value),
+            Some(value) => value.map(|value| value.bytes()).transpose(),
             None => Ok(self.with_view(|view| view.get(key))?.map(Arc::from)),
         }
     }
@@ -137,10 +138,13 @@ impl Shared {
             let ends = [cut(newer.last().map(|(k, _)| k), newer.len()), cut(older.last().map(|(k, _)| k), older.len())];
             let end = ends.into_iter().flatten().min();
             let mut merged: BTreeMap<Key, Value> =
-                older.into_iter().map(|(key, value)| (key, Some(Arc::from(value)))).collect();
+                older.into_iter().map(|(key, value)| (key, Some(Stored::Bytes(value.into())))).collect();
             merged.extend(newer);
             let known = merged.into_iter().filter(|(key, _)| end.as_ref().is_none_or(|end| key <= end));
-            found.extend(known.filter_map(|(key, value)| value.map(|value| (key, value))).take(want));
+            let pairs = known.filter_map(|(key, value)| Some((key, value?))).take(want);
+            for (key, value) in pairs {
+                found.push((key, value.bytes()?));
+            }
             match end {
                 Some(mut last) => {
                     last.push(0);
@@ -167,25 +171,27 @@ impl Shared {
             }
             (state.overlay.get(&key), state.applied)
         };
-        let value = match newer {
-            Some(value) => value,
-            None => self.with_view(|view| view.get(&key))?.map(Arc::from),
+        let decoded = |bytes: &[u8]| change::decode(&key, bytes).map(Arc::new);
+        let held: Option<Arc<Held>> = match newer {
+            Some(Some(Stored::Held(held))) => Some(held),
+            Some(Some(Stored::Bytes(bytes))) => Some(decoded(&bytes)?),
+            Some(None) => None,
+            None => self.with_view(|view| view.get(&key))?.map(|bytes| decoded(&bytes)).transpose()?,
         };
-        let bytes = HELD_BYTES + value.as_ref().map_or(0, |value| value.len());
-        let held: Option<Arc<Held>> = value.map(|value| change::decode(&key, &value)).transpose()?.map(Arc::new);
+        let weight = held.as_ref().map_or(UNKNOWN_BYTES, |held| held.weight());
         let mut state = self.state();
         // What was read is still the newest only if nothing was applied meanwhile and nothing newer waits.
         if state.applied == applied && state.overlay.get(&key).is_none() && state.entities.get(entity).is_none() {
-            state.entities.insert(entity.clone(), held.clone(), bytes);
+            state.entities.insert(entity.clone(), held.clone(), weight);
         }
         Ok(held)
     }
 
     /// How an event of an entity stands; none if it does not wait for a decision.
-    pub(super) fn before(&self, entity: &EntityKey, judged: &Judged) -> Result<Option<Before>, Error> {
-        let slot = self.state().window.slot(entity.shard(self.shards), entity, judged.position).cloned();
-        match slot {
-            Some(slot) if slot.replay => Ok(Some(Before::Fresh { attempts: self.attempts_of(judged)? })),
+    pub(super) fn before(&self, shard: Shard, entity: &EntityKey, judged: &Judged) -> Result<Option<Before>, Error> {
+        let replay = self.state().window.slot(shard, entity, judged.position).map(|slot| slot.replay);
+        match replay {
+            Some(true) => Ok(Some(Before::Fresh { attempts: self.attempts_of(judged)? })),
             Some(_) => Ok(Some(Before::Fresh { attempts: Vec::new() })),
             None => Ok(self.waiting(entity, judged.position)?.map(Before::Waiting)),
         }

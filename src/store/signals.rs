@@ -5,11 +5,11 @@ use std::sync::OnceLock;
 use tokio::sync::{Notify, watch};
 
 use super::{Epoch, Error};
-use crate::domain::{EntityKey, Lsn, Shard};
+use crate::domain::{EntityKey, Lsn};
 
 /// The bells of a store.
 pub(super) struct Signals {
-    arrivals: Vec<Notify>,
+    arrivals: Notify,
     synced: watch::Sender<Lsn>,
     /// Whether the view is proved whole.
     proved: watch::Sender<bool>,
@@ -17,11 +17,10 @@ pub(super) struct Signals {
 }
 
 impl Signals {
-    /// Bells for so many shards; `synced` is the last durable LSN, `proved` says whether what is read is proved whole.
-    pub(super) fn new(shards: u16, synced: Lsn, proved: bool) -> Self {
-        let arrivals = (0..shards).map(|_| Notify::new()).collect();
+    /// `synced` is the last durable LSN, `proved` says whether what is read is proved whole.
+    pub(super) fn new(synced: Lsn, proved: bool) -> Self {
         let (synced, proved) = (watch::Sender::new(synced), watch::Sender::new(proved));
-        Self { arrivals, synced, proved, stopped: OnceLock::new() }
+        Self { arrivals: Notify::new(), synced, proved, stopped: OnceLock::new() }
     }
 
     /// An error if the store has stopped.
@@ -35,7 +34,7 @@ impl Signals {
         drop(self.stopped.set(reason.to_owned()));
         self.synced.send_modify(|_| {});
         self.proved.send_modify(|_| {});
-        self.arrivals.iter().for_each(Notify::notify_waiters);
+        self.ring();
     }
 
     /// Records up to `lsn` are durable.
@@ -65,34 +64,26 @@ impl Signals {
         news.map_err(|_| Error::Stopped { reason: "it was dropped".to_owned() })
     }
 
-    /// Something changed in these shards.
-    pub(super) fn ring(&self, shards: impl IntoIterator<Item = Shard>) {
-        for shard in shards {
-            self.arrivals.get(usize::from(shard.0)).into_iter().for_each(Notify::notify_waiters);
-        }
+    /// Events arrived, or a shard has a new owner. One bell for all shards: few wait for it, each for many shards.
+    pub(super) fn ring(&self) {
+        self.arrivals.notify_waiters();
     }
 
-    /// Waits until `take` finds entities. It is given the epoch in which the wait began and answers the current one:
-    /// a wait that outlives its owner ends, so that it takes nothing from the next.
+    /// Waits until `take` finds entities. It is given the epochs in which the wait began, none at first: a wait that
+    /// outlives the owner of one of its shards ends, so that it takes nothing from the next.
     pub(super) async fn arrivals(
         &self,
-        shard: Shard,
-        mut take: impl FnMut(Option<Epoch>) -> (Epoch, Vec<EntityKey>),
+        mut take: impl FnMut(&mut Vec<Epoch>) -> Result<Vec<EntityKey>, Error>,
     ) -> Result<Vec<EntityKey>, Error> {
-        let bell = self.arrivals.get(usize::from(shard.0)).ok_or(Error::Fenced { shard })?;
-        let mut began = None;
+        let mut began = Vec::new();
         loop {
-            let mut rung = std::pin::pin!(bell.notified());
+            let mut rung = std::pin::pin!(self.arrivals.notified());
             rung.as_mut().enable();
             self.check()?;
-            let (epoch, found) = take(began);
-            if began.is_some_and(|began| began != epoch) {
-                return Err(Error::Fenced { shard });
-            }
+            let found = take(&mut began)?;
             if !found.is_empty() {
                 return Ok(found);
             }
-            began = Some(epoch);
             rung.await;
         }
     }

@@ -1,13 +1,12 @@
 //! Staging: each request is judged against what is durable, and becomes a record of the group that is written next.
 
-use std::collections::HashSet;
-
 use tokio::sync::oneshot;
 
 use super::change::{self, Before, Change};
 use super::door;
 use super::gather::arrivals_of;
 use super::ids::SeenIds;
+use super::map::Set;
 use super::records::{CommandRecord, CommitRecord, Record, Replay, StoredAction};
 use super::seen::SeenKey;
 use super::shared::Shared;
@@ -28,8 +27,8 @@ pub(super) struct Group {
     pub(super) answers: Vec<Answer>,
     /// The ids that it marked.
     pub(super) marked: Vec<SeenKey>,
-    entities: HashSet<EntityKey>,
-    dead: HashSet<Position>,
+    entities: Set<EntityKey>,
+    dead: Set<Position>,
 }
 
 /// What one record makes true once it is durable.
@@ -60,8 +59,8 @@ impl Group {
             staged: Vec::new(),
             answers: Vec::new(),
             marked: Vec::new(),
-            entities: HashSet::new(),
-            dead: HashSet::new(),
+            entities: Set::default(),
+            dead: Set::default(),
         }
     }
 
@@ -166,9 +165,9 @@ impl Group {
             return Err(Error::Moved { entity: commit.entity, expected: commit.version, actual });
         }
         let mut before: Vec<Before> = Vec::with_capacity(commit.judged.len());
-        let mut named = HashSet::new();
+        let mut named = Set::default();
         for judged in &commit.judged {
-            let known = shared.before(&commit.entity, judged)?.filter(|_| named.insert(judged.position));
+            let known = shared.before(owned_by, &commit.entity, judged)?.filter(|_| named.insert(judged.position));
             before.push(known.ok_or(Error::NotPending { position: judged.position })?);
         }
         let record = CommitRecord::of(commit);

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use super::change::{self, Counts, Value};
+use super::change::{self, Counts, Stored, Value};
 use super::keys::{self, Key, Table};
 use super::lock::unpoisoned;
 use super::tree::Tree;
@@ -98,12 +98,17 @@ impl View {
     pub(super) fn apply(&self, writes: &BTreeMap<Key, Value>, meta: Meta) -> Result<(), Error> {
         let mut raw = BTreeMap::new();
         for (key, value) in writes {
-            self.spread(key, value.as_deref(), &mut raw)?;
+            let bytes = value.as_ref().map(Stored::bytes).transpose()?;
+            self.spread(key, bytes.as_deref(), &mut raw)?;
         }
         let mut tally = self.tally();
         let (mut pairs, mut sum) = (tally.meta.pairs, tally.meta.sum);
         let mut batch = Vec::with_capacity(raw.len() + 1);
         for (key, (before, after)) in raw {
+            // A state that was left and entered again, for example.
+            if before == after {
+                continue;
+            }
             let (old, new) = (hash(&key, before.as_deref()), hash(&key, after.as_deref()));
             let step = i64::from(after.is_some()) - i64::from(before.is_some());
             pairs = pairs.wrapping_add_signed(step);

@@ -5,14 +5,18 @@
 //! stays behind; when it has drained below half, the journal is read from the cursor to fill it again. While it is
 //! behind nothing newer is indexed, so the order of an entity's events holds.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use super::map::{Map, Set};
 use super::{Epoch, Error};
 use crate::domain::{EntityKey, Lsn, Pending, Position, Shard};
 
 /// What a decoded event takes besides its fields, about.
 const EVENT_BYTES: usize = 1024;
+
+/// How many rows of the fresh may be stale beside those of as many entities as have pending events.
+const STALE_MAX: usize = 64;
 
 /// How much a window holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,12 +46,13 @@ pub(super) struct Slot {
 }
 
 impl Arrival {
-    /// The event with all that is known of it; none if it names no entity.
-    pub(super) fn of(shards: u16, pending: Pending) -> Option<Self> {
+    /// The event with all that is known of it; none if it names no entity. Its shard, if that is not known, is reckoned.
+    pub(super) fn of(shards: u16, shard: Option<Shard>, pending: Pending) -> Option<Self> {
         let entity = pending.event.entity.clone()?;
+        let shard = shard.unwrap_or_else(|| entity.shard(shards));
         let (position, replay) = (pending.position, pending.replayed_by.is_some());
         let slot = Slot { position, replay, decoded: Some(Arc::new(pending)) };
-        Some(Self { shard: entity.shard(shards), entity, slot })
+        Some(Self { shard, entity, slot })
     }
 }
 
@@ -76,18 +81,18 @@ pub(super) struct Window {
 struct ShardWindow {
     epoch: u64,
     slots: BTreeMap<Position, (EntityKey, Slot)>,
-    entities: HashMap<EntityKey, Queue>,
-    /// Entities that were not announced yet, in the order they came.
-    fresh: BTreeMap<u64, EntityKey>,
-    /// How many were ever put there; numbers the next.
-    came: u64,
+    entities: Map<EntityKey, Queue>,
+    /// Entities that were not announced yet, in the order they came. A row counts while its queue says that it is fresh.
+    fresh: VecDeque<EntityKey>,
 }
 
+/// The pending events of an entity.
 #[derive(Default)]
 struct Queue {
-    positions: BTreeSet<Position>,
-    /// Its place among the fresh, until it is announced.
-    fresh: Option<u64>,
+    /// In order: an event that joins is newer than those that are there.
+    positions: VecDeque<Position>,
+    /// Whether it was not announced yet.
+    fresh: bool,
 }
 
 impl Window {
@@ -113,29 +118,29 @@ impl Window {
         if drained { self.bounds.events.saturating_sub(self.len) } else { 0 }
     }
 
-    /// Takes the events of the newest record, unless the window is full or behind. Answers the shards in which an
-    /// entity got its first pending event.
-    pub(super) fn extend(&mut self, lsn: Lsn, arrivals: &[Arrival]) -> BTreeSet<Shard> {
+    /// Takes the events of the newest record, unless the window is full or behind. Answers whether an entity got its
+    /// first pending event.
+    pub(super) fn extend(&mut self, lsn: Lsn, arrivals: Vec<Arrival>) -> bool {
         if self.behind {
-            return BTreeSet::new();
+            return false;
         }
         let full = self.len.saturating_add(arrivals.len()) > self.bounds.events;
         // A record that is larger than the whole window still enters an empty one.
         if full && self.len > 0 && !arrivals.is_empty() {
             self.cursor = lsn;
             self.behind = true;
-            return BTreeSet::new();
+            return false;
         }
         self.cursor = Lsn(lsn.0 + 1);
-        arrivals.iter().filter(|arrival| self.insert(arrival)).map(|arrival| arrival.shard).collect()
+        self.insert_all(arrivals)
     }
 
     /// Takes what was read from the journal: everything undecided from the old cursor up to `cursor`. `synced` is the
     /// last record there is; the window is behind no longer if that was reached.
-    pub(super) fn refill(&mut self, arrivals: &[Arrival], cursor: Lsn, synced: Lsn) -> BTreeSet<Shard> {
+    pub(super) fn refill(&mut self, arrivals: Vec<Arrival>, cursor: Lsn, synced: Lsn) -> bool {
         self.cursor = cursor;
         self.behind = cursor <= synced;
-        arrivals.iter().filter(|arrival| self.insert(arrival)).map(|arrival| arrival.shard).collect()
+        self.insert_all(arrivals)
     }
 
     /// The event waits no longer.
@@ -145,12 +150,12 @@ impl Window {
         self.len = self.len.saturating_sub(1);
         self.decoded_bytes = self.decoded_bytes.saturating_sub(slot.bytes());
         let Some(queue) = held.entities.get_mut(entity) else { return };
-        queue.positions.remove(&position);
+        if let Ok(place) = queue.positions.binary_search(&position) {
+            queue.positions.remove(place);
+        }
         if queue.positions.is_empty() {
-            if let Some(place) = queue.fresh {
-                held.fresh.remove(&place);
-            }
             held.entities.remove(entity);
+            held.forget_stale();
         }
     }
 
@@ -184,12 +189,11 @@ impl Window {
         let held = self.shards.get_mut(usize::from(shard.0)).ok_or(Error::Fenced { shard })?;
         held.epoch += 1;
         held.fresh.clear();
-        held.entities.values_mut().for_each(|queue| queue.fresh = None);
+        held.entities.values_mut().for_each(|queue| queue.fresh = false);
         for (entity, _) in held.slots.values() {
-            if let Some(queue) = held.entities.get_mut(entity).filter(|queue| queue.fresh.is_none()) {
-                queue.fresh = Some(held.came);
-                held.fresh.insert(held.came, entity.clone());
-                held.came += 1;
+            if let Some(queue) = held.entities.get_mut(entity).filter(|queue| !queue.fresh) {
+                queue.fresh = true;
+                held.fresh.push_back(entity.clone());
             }
         }
         Ok(Epoch(held.epoch))
@@ -200,40 +204,68 @@ impl Window {
         Epoch(self.shards.get(usize::from(shard.0)).map_or(0, |held| held.epoch))
     }
 
-    /// The newest epoch, and the entities of the shard that have pending events and were not announced yet; they are
-    /// now. Nothing is announced to a wait that began in an earlier epoch.
-    pub(super) fn announce_to(&mut self, shard: Shard, began: Option<Epoch>) -> (Epoch, Vec<EntityKey>) {
-        let Some(held) = self.shards.get_mut(usize::from(shard.0)) else { return (Epoch(0), Vec::new()) };
-        let epoch = Epoch(held.epoch);
-        if began.is_some_and(|began| began != epoch) {
-            return (epoch, Vec::new());
-        }
-        let found: Vec<EntityKey> = std::mem::take(&mut held.fresh).into_values().collect();
-        for entity in &found {
-            if let Some(queue) = held.entities.get_mut(entity) {
-                queue.fresh = None;
+    /// The entities of these shards that have pending events and were not announced yet; they are now. Nothing is
+    /// announced to a wait that began in an earlier epoch of one of them; a wait that begins learns the epochs here.
+    pub(super) fn announce_to(&mut self, shards: &[Shard], began: &mut Vec<Epoch>) -> Result<Vec<EntityKey>, Error> {
+        let begins = began.is_empty();
+        for (place, shard) in shards.iter().enumerate() {
+            let held = self.shards.get(usize::from(shard.0)).ok_or(Error::Fenced { shard: *shard })?;
+            if begins {
+                began.push(Epoch(held.epoch));
+            } else if began.get(place) != Some(&Epoch(held.epoch)) {
+                return Err(Error::Fenced { shard: *shard });
             }
         }
-        (epoch, found)
+        let mut found = Vec::new();
+        for shard in shards {
+            let held = self.shards.get_mut(usize::from(shard.0)).into_iter();
+            held.for_each(|held| held.announce(&mut found));
+        }
+        Ok(found)
+    }
+
+    /// Whether an entity had no pending event before.
+    fn insert_all(&mut self, arrivals: Vec<Arrival>) -> bool {
+        arrivals.into_iter().fold(false, |fresh, arrival| self.insert(arrival) || fresh)
     }
 
     /// Whether the entity had no pending event before.
-    fn insert(&mut self, arrival: &Arrival) -> bool {
-        let Some(held) = self.shards.get_mut(usize::from(arrival.shard.0)) else { return false };
-        let mut slot = arrival.slot.clone();
+    fn insert(&mut self, Arrival { entity, shard, mut slot }: Arrival) -> bool {
+        let Some(held) = self.shards.get_mut(usize::from(shard.0)) else { return false };
         let position = slot.position;
         slot.decoded = slot.decoded.filter(|_| self.decoded_bytes < self.bounds.decoded_bytes);
         self.decoded_bytes += slot.bytes();
         self.len += 1;
-        held.slots.insert(position, (arrival.entity.clone(), slot));
-        let queue = held.entities.entry(arrival.entity.clone()).or_default();
+        held.slots.insert(position, (entity.clone(), slot));
+        let queue = held.entities.entry(entity.clone()).or_default();
         let first = queue.positions.is_empty();
-        queue.positions.insert(position);
+        queue.positions.push_back(position);
         if first {
-            queue.fresh = Some(held.came);
-            held.fresh.insert(held.came, arrival.entity.clone());
-            held.came += 1;
+            queue.fresh = true;
+            held.fresh.push_back(entity);
         }
         first
+    }
+}
+
+impl ShardWindow {
+    /// Announces what is fresh.
+    fn announce(&mut self, found: &mut Vec<EntityKey>) {
+        for entity in self.fresh.drain(..) {
+            if let Some(queue) = self.entities.get_mut(&entity).filter(|queue| queue.fresh) {
+                queue.fresh = false;
+                found.push(entity);
+            }
+        }
+    }
+
+    /// Drops rows that count no longer before they are more than those that may.
+    fn forget_stale(&mut self) {
+        if self.fresh.len() > 2 * self.entities.len() + STALE_MAX {
+            let entities = &self.entities;
+            let mut seen = Set::default();
+            self.fresh
+                .retain(|entity| entities.get(entity).is_some_and(|queue| queue.fresh) && seen.insert(entity.clone()));
+        }
     }
 }

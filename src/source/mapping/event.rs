@@ -73,7 +73,7 @@ impl Mapping {
             (None, Some(_)) => Admit::Queue,
             (None, None) => Admit::Record,
         };
-        Item { digest: event.digest(), event, admit }
+        Item { digest: event.digest(), event: Arc::new(event), admit }
     }
 
     /// The event of the `n`th item of a batch. What is wrong with it concerns it alone.
@@ -112,7 +112,7 @@ impl Mapping {
             claims: BTreeMap::new(),
             fields: BTreeMap::new(),
         };
-        Item { digest: event.digest(), event, admit }
+        Item { digest: event.digest(), event: Arc::new(event), admit }
     }
 
     /// The signed id of the delivery if events are known by it, else the hash of the body.

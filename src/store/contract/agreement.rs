@@ -188,7 +188,7 @@ async fn everything(store: &dyn Store) -> String {
 fn announced(store: &dyn Store) -> String {
     let mut out = String::new();
     for shard in (0..SHARDS).map(Shard) {
-        let arrivals = store.arrivals(shard).now_or_never().map(Result::unwrap);
+        let arrivals = store.arrivals(&[shard]).now_or_never().map(Result::unwrap);
         writeln!(out, "{arrivals:?}").unwrap();
     }
     out

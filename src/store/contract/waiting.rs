@@ -62,23 +62,27 @@ async fn an_entity_is_announced_once_until_its_events_are_decided_and_a_new_one_
         rig.accept(queued(&format!("evt_{n}"), entity, "active")).await;
     }
     rig.turn().await;
-    assert_eq!(rig.store().arrivals(shard).await.unwrap(), [a.clone(), b.clone()]);
+    assert_eq!(rig.store().arrivals(&[shard]).await.unwrap(), [a.clone(), b.clone()]);
     rig.accept(queued("evt_4", a, "active")).await;
     rig.accept(queued("evt_5", &neighbours(3)[2], "active")).await;
-    assert_eq!(rig.store().arrivals(shard).await.unwrap(), neighbours(3)[2..], "the others are known");
+    assert_eq!(rig.store().arrivals(&[shard]).await.unwrap(), neighbours(3)[2..], "the others are known");
     let epoch = rig.adopt(a).await;
-    rig.store().arrivals(shard).await.unwrap();
+    rig.store().arrivals(&[shard]).await.unwrap();
     let pending = rig.pending(a, at(0)).await;
     let commit = super::facts::decide(a, None, &pending, epoch);
     rig.store().commit(commit).await.unwrap();
     rig.accept(queued("evt_6", a, "active")).await;
-    assert_eq!(rig.store().arrivals(shard).await.unwrap(), std::slice::from_ref(a), "it had none, and has one again");
+    assert_eq!(
+        rig.store().arrivals(&[shard]).await.unwrap(),
+        std::slice::from_ref(a),
+        "it had none, and has one again"
+    );
 }
 
 async fn who_waits_for_arrivals_is_woken_by_an_append(rig: &mut Rig) {
     let entity = sub("sub_a");
     let (store, shard) = (rig.shared(), entity.shard(SHARDS));
-    let waiting = tokio::spawn(async move { store.arrivals(shard).await });
+    let waiting = tokio::spawn(async move { store.arrivals(&[shard]).await });
     for _ in 0..10 {
         yield_now().await;
     }
@@ -94,17 +98,17 @@ async fn adopting_announces_every_entity_with_pending_events_anew(rig: &mut Rig)
         rig.accept(queued(&format!("evt_{n}"), entity, "active")).await;
     }
     rig.turn().await;
-    assert_eq!(rig.store().arrivals(shard).await.unwrap().len(), 3);
+    assert_eq!(rig.store().arrivals(&[shard]).await.unwrap().len(), 3);
     rig.decide(&entities[1]).await;
     let [first, second] = [rig.adopt(&entities[0]).await, rig.adopt(&entities[0]).await];
     assert!(second > first);
-    assert_eq!(rig.store().arrivals(shard).await.unwrap(), [entities[0].clone(), entities[2].clone()]);
+    assert_eq!(rig.store().arrivals(&[shard]).await.unwrap(), [entities[0].clone(), entities[2].clone()]);
 }
 
 async fn a_wait_for_arrivals_ends_when_another_adopts_the_shard(rig: &mut Rig) {
     let (store, shard) = (rig.shared(), Shard(0));
     rig.store().adopt(shard).await.unwrap();
-    let waiting = tokio::spawn(async move { store.arrivals(shard).await });
+    let waiting = tokio::spawn(async move { store.arrivals(&[shard]).await });
     for _ in 0..10 {
         yield_now().await;
     }
@@ -163,7 +167,7 @@ async fn a_waiting_retry_announces_nothing_and_hides_no_new_event(rig: &mut Rig)
     rig.judge(&entity, first, retry(at(10))).await;
     rig.turn().await;
     let (store, key) = (rig.shared(), entity.clone());
-    let waiting = tokio::spawn(async move { (store.arrivals(shard).await, key) });
+    let waiting = tokio::spawn(async move { (store.arrivals(&[shard]).await, key) });
     for _ in 0..10 {
         yield_now().await;
     }
@@ -241,11 +245,11 @@ async fn a_wait_for_the_next_record_ends_when_it_is_durable(rig: &mut Rig) {
 async fn a_closed_store_answers_nothing_but_that(rig: &mut Rig) {
     let entity = sub("sub_a");
     rig.accept(queued("evt_1", &entity, "active")).await;
-    rig.store().arrivals(entity.shard(SHARDS)).await.unwrap();
+    rig.store().arrivals(&[entity.shard(SHARDS)]).await.unwrap();
     let (arrivals, synced) = (rig.shared(), rig.shared());
     let shard = entity.shard(SHARDS);
     let waits = [
-        tokio::spawn(async move { arrivals.arrivals(shard).await.map(drop) }),
+        tokio::spawn(async move { arrivals.arrivals(&[shard]).await.map(drop) }),
         tokio::spawn(async move { synced.synced_beyond(Lsn(99)).await.map(drop) }),
     ];
     for _ in 0..10 {

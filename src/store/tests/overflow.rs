@@ -136,7 +136,7 @@ async fn entities_beyond_the_window_are_announced_when_their_turn_comes() {
     let mut left = 60;
     while left > 0 {
         for shard in (0..SHARDS).map(Shard) {
-            let arrivals = futures_util::FutureExt::now_or_never(rig.store().arrivals(shard));
+            let arrivals = futures_util::FutureExt::now_or_never(rig.store().arrivals(&[shard]));
             for entity in arrivals.map(Result::unwrap).unwrap_or_default() {
                 loop {
                     let mine = rig.decide_pending(&entity).await;
