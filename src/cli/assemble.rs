@@ -68,6 +68,20 @@ impl Loaded {
         }
     }
 
+    /// What an engine is made of.
+    pub(super) fn parts(&self, store: Arc<dyn Store>, upstream: Arc<dyn Upstream>, clock: Arc<dyn Clock>) -> Parts {
+        Parts {
+            store,
+            machines: self.machines.clone(),
+            sources: self.sources.on.clone(),
+            upstream,
+            clock,
+            jitter: Arc::new(spread),
+            settings: self.config.engine.settings(&self.config.sources),
+            workers: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+
     /// Starts the engine over a store and the server before it, on the actix system that this is called in. The
     /// first start in a data directory makes the operator's key.
     ///
@@ -82,17 +96,7 @@ impl Loaded {
         let data = &self.config.paths.data;
         let operator_key = keys::first_start(data, clock.now())?;
         let ring = Ring::open(data, clock.now())?;
-        let parts = Parts {
-            store,
-            machines: self.machines.clone(),
-            sources: self.sources.on.clone(),
-            upstream,
-            clock,
-            jitter: Arc::new(spread),
-            settings: self.config.engine.settings(&self.config.sources),
-            workers: std::thread::available_parallelism().map_or(1, usize::from),
-        };
-        let engine = Engine::start(parts).await?;
+        let engine = Engine::start(self.parts(store, upstream, clock)).await?;
         match http::serve(engine.clone(), ring, &self.config.server.settings()) {
             Ok(server) => Ok(Running { engine, operator_key, server }),
             Err(error) => {

@@ -118,6 +118,15 @@ impl Engine {
         Ok(engine)
     }
 
+    /// An engine that takes deliveries and decides none of them: what it took waits in its store. To measure how fast
+    /// it takes them.
+    ///
+    /// # Errors
+    /// What the store answers.
+    pub async fn start_undecided(parts: Parts) -> Result<Self, Error> {
+        Self::assemble(parts, Vec::new()).await
+    }
+
     /// An engine that records its machines, and whose shards nobody works on yet.
     async fn assemble(parts: Parts, arbiters: Vec<Arbiter>) -> Result<Self, Error> {
         let metrics = Arc::new(Metrics::default());

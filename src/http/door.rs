@@ -143,7 +143,7 @@ async fn read(request: &HttpRequest, payload: &mut web::Payload, shared: &Shared
 }
 
 /// All headers, names in lower case. A value that is not text can't be a signature; it is kept as far as it goes.
-fn headers(request: &HttpRequest) -> Vec<(String, String)> {
+pub(super) fn headers(request: &HttpRequest) -> Vec<(String, String)> {
     let text = |value: &header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     request.headers().iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect()
 }

@@ -39,7 +39,8 @@ impl Yardsticks {
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
         let app = move || {
             let (shared, around_shared) = (shared.clone(), shared.clone());
-            App::new().app_data(shared).route("/bare", web::post().to(bare)).service(
+            let app = App::new().app_data(shared).route("/bare", web::post().to(bare));
+            app.route("/plain/{source}", web::post().to(plain)).service(
                 web::resource("/verified/{source}")
                     .route(web::post().to(verified))
                     .wrap(from_fn(move |request, next| around(around_shared.clone(), request, next))),
@@ -55,8 +56,8 @@ impl Yardsticks {
         Ok(Self { handle, address, _stopping: stopping })
     }
 
-    /// Where they listen: `POST /bare` reads the body and answers; `POST /verified/SOURCE` is the door up to where the
-    /// delivery would be handed on.
+    /// Where they listen: `POST /bare` reads the body and answers; `POST /plain/SOURCE` verifies its signature and parses
+    /// it as a plain handler would; `POST /verified/SOURCE` is the door up to where the delivery would be handed on.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -72,14 +73,30 @@ async fn bare(body: web::Bytes) -> HttpResponse {
     HttpResponse::Ok().content_type("application/json").body(format!("{{\"bytes\":{}}}", body.len()))
 }
 
+async fn plain(
+    shared: web::Data<Shared>,
+    name: web::Path<String>,
+    request: HttpRequest,
+    body: web::Bytes,
+) -> Result<HttpResponse, Problem> {
+    let source =
+        shared.engine.source(&name).ok_or_else(|| Problem::new(code::SOURCE_NOT_FOUND, "no such source is on"))?;
+    let verified = source.verify(&door::headers(&request), &body, shared.engine.now());
+    verified.map_err(|rejection| Problem::new(code::of(rejection.code()), rejection.to_string()))?;
+    let parsed: serde_json::Value =
+        serde_json::from_slice(&body).map_err(|error| Problem::new(code::BODY_BROKEN, error.to_string()))?;
+    let id = parsed.get("id").and_then(serde_json::Value::as_str).unwrap_or_default();
+    Ok(HttpResponse::Ok().content_type("application/json").body(format!("{{\"id\":\"{id}\"}}")))
+}
+
 async fn verified(
     shared: web::Data<Shared>,
     name: web::Path<String>,
     request: HttpRequest,
     mut payload: web::Payload,
 ) -> Result<web::Json<Admitted>, Problem> {
-    let unknown = || Problem::new(code::SOURCE_NOT_FOUND, "no such source is on".to_owned());
-    let source = shared.engine.source(&name).ok_or_else(unknown)?;
+    let source =
+        shared.engine.source(&name).ok_or_else(|| Problem::new(code::SOURCE_NOT_FOUND, "no such source is on"))?;
     let delivery = door::verified(&shared, &source, &request, &mut payload).await?;
     let ids: Vec<EventId> = delivery.items.iter().map(|item| item.event.id.clone()).collect();
     let nowhere = Admission::Accepted(Position { lsn: Lsn(0), item: 0 });

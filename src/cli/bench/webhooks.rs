@@ -2,13 +2,13 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 
 use super::super::Context;
-use super::super::assemble::{Loaded, Running};
+use super::super::assemble::Loaded;
 use super::super::failure::Failure;
 use super::event::Events;
 use super::load::{Load, Measured, Pace};
@@ -21,10 +21,17 @@ use crate::engine::upstream::HttpUpstream;
 use crate::engine::{self, Engine};
 use crate::http::keys::Ring;
 use crate::http::yardstick::Yardsticks;
+use crate::http::{self, Server};
 use crate::source::{Source, Verified};
 
 /// How many entities the events are about, at most: the others are only stored.
 const LIVE_MAX: u64 = 10_000;
+
+/// The door's address.
+const DOOR: &str = "/webhooks/stripe";
+
+/// As much as goes.
+const FULL: (Pace, u64) = (Pace::Closed, u64::MAX);
 
 /// How many events may be undecided while decisions are measured.
 const BACKLOG_MAX: u64 = 4000;
@@ -45,8 +52,8 @@ Examples:
   # a store of a million entities, kept for the next run
   tollgate bench webhooks --entities 1000000 --data bench-data
 
-Stages of one run, under the same load over loopback: a bare handler, the door without a store, acknowledged, decided. \
-Read the ratios: the load takes its share of the same processors.";
+Stages of one run, under the same load over loopback: a bare handler; a plain one that verifies and parses; the door \
+with nothing behind it; acknowledged, with nothing decided; decided. Read the ratios: the load takes its share of the same processors.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -72,77 +79,106 @@ pub(in crate::cli) struct Args {
 struct Bench<'a> {
     args: &'a Args,
     context: &'a Context,
-    running: Running,
-    source: Arc<Source>,
+    loaded: Loaded,
     live: u64,
     refused: u64,
+}
+
+/// An open store with an engine and a server before it.
+struct Stage {
+    engine: Engine,
+    server: Server,
+    source: Arc<Source>,
+    ready_ms: u64,
 }
 
 pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let temporary = tempfile::tempdir()?;
     let folder = args.data.as_deref().unwrap_or(temporary.path());
-    actix_rt::System::new().block_on(measure(args, context, folder))
-}
-
-async fn measure(args: &Args, context: &Context, folder: &Path) -> Result<(), Failure> {
     let loaded = Loaded::load(&inputs(folder))?;
-    let store = super::super::store::open(&loaded.config)?;
-    let upstream = HttpUpstream::new().map_err(|error| Failure::new(code::ENGINE_STOPPED, error.to_string()))?;
-    let running = loaded.start(store, Arc::new(upstream), Arc::new(SystemClock)).await?;
-    let source = running.engine.source("stripe");
-    let source = source.ok_or_else(|| Failure::new(code::INTERNAL, "the source of the measurement is not on"))?;
-    let keys = Ring::open(folder, now())?;
-    let yardsticks = Yardsticks::start(running.engine.clone(), keys, &loaded.config.server.settings())?;
     let live = args.entities.min(LIVE_MAX);
-    let mut bench = Bench { args, context, running, source, live, refused: 0 };
-    let mut figures = bench.stages(&yardsticks).await?;
+    let mut bench = Bench { args, context, loaded, live, refused: 0 };
+    let mut figures = actix_rt::System::new().block_on(bench.measure())?;
     figures.reckon();
-    yardsticks.stop().await;
-    bench.running.stop(STOP_WITHIN).await?;
     figures.peak_rss_mb = peak_rss_mb()?;
     figures.tell(&context.out)
 }
 
 impl Bench<'_> {
-    async fn stages(&mut self, yardsticks: &Yardsticks) -> Result<Figures, Failure> {
-        self.fill().await?;
-        let mut events = Events::of(self.live, now());
-        let bare =
-            self.load("bare handler", yardsticks.address(), "/bare", Pace::Closed, u64::MAX, &mut events).await?;
-        let path = "/verified/stripe";
-        let verified =
-            self.load("verified only", yardsticks.address(), path, Pace::Closed, u64::MAX, &mut events).await?;
-        let (door, path) = (self.running.address(), "/webhooks/stripe");
-        let durable = self.load("durable", door, path, Pace::Closed, u64::MAX, &mut events).await?;
-        self.settle().await?;
-        let applied = self.load("applied", door, path, Pace::Closed, BACKLOG_MAX, &mut events).await?;
-        self.settle().await?;
-        let rate = durable.rate() / 2.0;
-        let paced = self.load("latency", door, path, Pace::Open(rate), u64::MAX, &mut events).await?;
-        self.settle().await?;
-        let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        Ok(Figures {
-            bare_rps: bare.rate(),
-            verified_rps: verified.rate(),
-            durable_rps: durable.rate(),
-            applied_rps: applied.decided_rate(),
-            ack_p50_ms: paced.latency_ms(500),
-            ack_p99_ms: paced.latency_ms(990),
-            ack_p999_ms: paced.latency_ms(999),
-            ack_at_rps: rate,
-            entities: self.running.engine.status().store.entities,
+    async fn measure(&mut self) -> Result<Figures, Failure> {
+        let mut figures = Figures {
             live: self.live,
             seconds: self.args.seconds,
             connections: usize::from(self.args.connections),
-            refused: self.refused,
-            backlog_growth: signed(applied.backlog.1) - signed(applied.backlog.0),
             ..Figures::default()
-        })
+        };
+        let stage = self.open(true).await?;
+        self.fill(&stage).await?;
+        stage.close().await?;
+        let mut events = Events::of(self.live, now());
+        self.take(&mut events, &mut figures).await?;
+        self.decide(&mut events, &mut figures).await?;
+        figures.refused = self.refused;
+        Ok(figures)
+    }
+
+    /// What is taken while nothing is decided, and what that is compared to.
+    async fn take(&mut self, events: &mut Events, figures: &mut Figures) -> Result<(), Failure> {
+        let stage = self.open(false).await?;
+        let keys = Ring::open(&self.loaded.config.paths.data, now())?;
+        let yardsticks = Yardsticks::start(stage.engine.clone(), keys, &self.loaded.config.server.settings())?;
+        let beside = yardsticks.address();
+        figures.bare_rps = self.load("bare handler", &stage, beside, "/bare", FULL, events).await?.rate();
+        figures.plain_rps = self.load("plain handler", &stage, beside, "/plain/stripe", FULL, events).await?.rate();
+        figures.verified_rps = self.load("verified", &stage, beside, "/verified/stripe", FULL, events).await?.rate();
+        yardsticks.stop().await;
+        figures.durable_rps = self.load("durable", &stage, stage.server.address(), DOOR, FULL, events).await?.rate();
+        stage.close().await
+    }
+
+    /// What is decided.
+    async fn decide(&mut self, events: &mut Events, figures: &mut Figures) -> Result<(), Failure> {
+        let stage = self.open(true).await?;
+        figures.ready_ms = stage.ready_ms;
+        let (left, began) = (stage.engine.status().store.pending, Instant::now());
+        self.context.out.note(&format!("working off {left} events ..."));
+        self.settle(&stage).await?;
+        figures.drained_rps = per_second(left, began.elapsed());
+        let door = stage.server.address();
+        let applied = self.load("applied", &stage, door, DOOR, (Pace::Closed, BACKLOG_MAX), events).await?;
+        figures.applied_rps = applied.decided_rate();
+        let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        figures.backlog_growth = signed(applied.backlog.1) - signed(applied.backlog.0);
+        self.settle(&stage).await?;
+        figures.ack_at_rps = figures.applied_rps.max(figures.durable_rps) / 2.0;
+        let pace = (Pace::Open(figures.ack_at_rps), u64::MAX);
+        let paced = self.load("latency", &stage, door, DOOR, pace, events).await?;
+        figures.ack_p50_ms = paced.latency_ms(500);
+        figures.ack_p99_ms = paced.latency_ms(990);
+        figures.ack_p999_ms = paced.latency_ms(999);
+        self.settle(&stage).await?;
+        figures.entities = stage.engine.status().store.entities;
+        stage.close().await
+    }
+
+    /// Opens the store, with or without anybody to decide.
+    async fn open(&self, deciding: bool) -> Result<Stage, Failure> {
+        let began = Instant::now();
+        let store = super::super::store::open(&self.loaded.config)?;
+        let upstream = HttpUpstream::new().map_err(|error| Failure::new(code::ENGINE_STOPPED, error.to_string()))?;
+        let parts = self.loaded.parts(store, Arc::new(upstream), Arc::new(SystemClock));
+        let engine = if deciding { Engine::start(parts).await? } else { Engine::start_undecided(parts).await? };
+        let keys = Ring::open(&self.loaded.config.paths.data, now())?;
+        let server = http::serve(engine.clone(), keys, &self.loaded.config.server.settings())?;
+        let source = engine.source("stripe");
+        let source = source.ok_or_else(|| Failure::new(code::INTERNAL, "the source of the measurement is not on"))?;
+        let ready_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(Stage { engine, server, source, ready_ms })
     }
 
     /// Writes what the store lacks of the entities that were asked for.
-    async fn fill(&self) -> Result<(), Failure> {
-        let stored = self.running.engine.status().store.entities;
+    async fn fill(&self, stage: &Stage) -> Result<(), Failure> {
+        let stored = stage.engine.status().store.entities;
         if stored >= self.args.entities {
             return Ok(());
         }
@@ -151,27 +187,27 @@ impl Bench<'_> {
         let bodies = std::iter::from_fn(|| Some(events.body()));
         let missing = usize::try_from(self.args.entities - stored).unwrap_or(usize::MAX);
         let mut accepted = futures_util::stream::iter(bodies.take(missing))
-            .map(|body| accept(&self.running.engine, &self.source, body))
+            .map(|body| accept(&stage.engine, &stage.source, body))
             .buffer_unordered(FILL_AT_ONCE);
         while let Some(accepted) = accepted.next().await {
             accepted?;
         }
         drop(accepted);
-        self.settle().await
+        self.settle(stage).await
     }
 
     /// Runs one stage on a thread of its own.
     async fn load(
         &mut self,
         what: &str,
+        stage: &Stage,
         address: std::net::SocketAddr,
         path: &'static str,
-        pace: Pace,
-        backlog_max: u64,
+        (pace, backlog_max): (Pace, u64),
         events: &mut Events,
     ) -> Result<Measured, Failure> {
         self.context.out.note(&format!("{what}: {} s ...", self.args.seconds));
-        let (engine, source) = (self.running.engine.clone(), Arc::clone(&self.source));
+        let (engine, source) = (stage.engine.clone(), Arc::clone(&stage.source));
         let (connections, measured) = (usize::from(self.args.connections), Duration::from_secs(self.args.seconds));
         let mut taken = std::mem::replace(events, Events::of(1, now()));
         let run = move || {
@@ -202,15 +238,28 @@ impl Bench<'_> {
     }
 
     /// Waits until everything is decided.
-    async fn settle(&self) -> Result<(), Failure> {
-        while self.running.engine.status().store.pending > 0 {
-            if let Some(why) = self.running.engine.status().failure {
+    async fn settle(&self, stage: &Stage) -> Result<(), Failure> {
+        while stage.engine.status().store.pending > 0 {
+            if let Some(why) = stage.engine.status().failure {
                 return Err(Failure::new(code::ENGINE_STOPPED, why));
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
         Ok(())
     }
+}
+
+impl Stage {
+    async fn close(self) -> Result<(), Failure> {
+        self.server.stop().await;
+        Ok(self.engine.drain(STOP_WITHIN).await?)
+    }
+}
+
+/// So many in this time, a second.
+#[expect(clippy::cast_precision_loss, clippy::as_conversions, reason = "counts of a few minutes")]
+fn per_second(count: u64, took: Duration) -> f64 {
+    count as f64 / took.as_secs_f64()
 }
 
 /// Takes an event as if it had been verified.
