@@ -45,7 +45,8 @@ use ownership::Ownership;
 use reconciler::Reconciler;
 use run::{Running, guarded};
 use settings::Settings;
-use turn::Core;
+use tokio::sync::Semaphore;
+use turn::{Core, TURNS_MAX};
 use upstream::Upstream;
 
 /// How often a drain looks whether the turns under way have ended.
@@ -146,6 +147,7 @@ impl Engine {
             settings: parts.settings,
             metrics,
             jitter: parts.jitter,
+            turns: Semaphore::new(TURNS_MAX),
         };
         record_machines(&core, &parts.machines).await?;
         let (running, machines) = (Running::new(core), Arc::new(parts.machines));

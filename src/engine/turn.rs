@@ -9,6 +9,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::Semaphore;
+
 use crate::domain::{
     Decision, Disposition, Entity, EntityKey, Entry, Flag, FlagChange, Outcome, Pending, Reason, Rule, SourceName,
     Timestamp,
@@ -25,6 +27,9 @@ use super::settings::Settings;
 
 /// How long a turn waits before it tries a commit again that the store could not take.
 const STORE_PAUSE: Duration = Duration::from_millis(50);
+
+/// How many turns may be under way at once, besides those that wait for an upstream: their events are in memory.
+pub const TURNS_MAX: usize = 256;
 
 /// What turns need.
 pub struct Core {
@@ -44,6 +49,8 @@ pub struct Core {
     pub metrics: Arc<Metrics>,
     /// Spreads a delay, so that what failed together does not come back together.
     pub jitter: Arc<dyn Fn(Duration) -> Duration + Send + Sync>,
+    /// Places for turns: each holds the events that it decides.
+    pub turns: Semaphore,
 }
 
 /// What follows a turn.
@@ -89,6 +96,8 @@ impl Core {
         held: &mut Option<Entity>,
         limit: usize,
     ) -> Result<Next, store::Error> {
+        // A turn that asks the upstream waits long: it gives its place back first.
+        let place = self.turns.acquire().await.map_err(|error| store::Error::Stopped { reason: error.to_string() })?;
         let now = self.clock.now();
         let run = self.store.pending(Scope::Entity(key), now, limit).await?;
         let mut entity = match held.take() {
@@ -104,6 +113,7 @@ impl Core {
         let decision = self.decide(&entity, &run, &context);
         let ambiguity = decision.ambiguity;
         self.commit(epoch, &mut entity, decision, None).await?;
+        drop((place, run));
         if ambiguity.is_some() || check_due {
             let rule = ambiguity.map_or(Rule::Check, |ambiguity| ambiguity.rule);
             self.ask(epoch, &mut entity, rule, limit).await?;

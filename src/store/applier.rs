@@ -3,7 +3,6 @@
 //!
 //! [`Applier::step`] is one piece of that; [`Applier::run`] is the thread that does them one after the other.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +10,11 @@ use super::Error;
 use super::gather::{Gatherer, gather};
 use super::lock::unpoisoned;
 use super::overlay::Table;
+use super::redo;
 use super::shared::{Ending, Shared, State};
 use super::view::Meta;
 use super::window::Bounds;
 use crate::domain::Lsn;
-
-/// About how many keys a load writes at once.
-const LOAD_KEYS: usize = 200;
 
 /// Which part of the overlay's room makes its changes go to the view without waiting for more.
 const RIPE_PART: usize = 2;
@@ -60,8 +57,10 @@ enum Task {
 pub(super) enum Step {
     /// A piece of work was done.
     Worked,
-    /// A batch waits a moment for more: see [`GATHER_FOR`].
+    /// What changed waits a moment for more: see [`GATHER_FOR`].
     Gather,
+    /// There is no space to write; to be tried again after a moment.
+    Pause,
     /// There is nothing to do.
     Rest,
     /// The store ends.
@@ -89,6 +88,10 @@ impl Applier {
                     drop(unpoisoned(self.shared.work.wait_timeout_while(self.shared.state(), GATHER_FOR, waits)));
                     gathered = true;
                 }
+                Step::Pause => {
+                    let waits = |state: &mut State| state.ending == Ending::Open && self.shared.signals.check().is_ok();
+                    drop(unpoisoned(self.shared.work.wait_timeout_while(self.shared.state(), GATHER_FOR, waits)));
+                }
                 Step::Rest => {
                     let rests = |state: &mut State| matches!(self.task(state, false), Task::Rest);
                     drop(unpoisoned(self.shared.work.wait_while(self.shared.state(), rests)));
@@ -104,7 +107,12 @@ impl Applier {
         self.walks = !self.walks && !self.walked;
         let task = self.task(&mut self.shared.state(), gathered);
         match task {
-            Task::Apply(table, low_water) => self.apply(&table, low_water)?,
+            Task::Apply(table, low_water) => match self.apply(&table, low_water) {
+                // The journal has it all; the view follows when there is space again.
+                Err(Error::Full) if self.shared.state().ending == Ending::Open => return Ok(Step::Pause),
+                Err(Error::Full) => return Ok(Step::End),
+                applied => applied?,
+            },
             Task::Refill => self.refill()?,
             Task::Walk => self.walk()?,
             Task::Gather => return Ok(Step::Gather),
@@ -132,7 +140,7 @@ impl Applier {
         self.load()?;
         let scan_from = self.shared.state().window.low_water();
         self.meta = Meta { complete: true, applied: through, scan_from, ..self.meta };
-        self.shared.with_view(|view| view.apply(&BTreeMap::new(), self.meta))
+        self.shared.with_view(|view| view.apply(&[], self.meta))
     }
 
     /// Writes everything that waits in the order of keys, which is faster and leaves the view incomplete on the way.
@@ -140,10 +148,8 @@ impl Applier {
         let Some(table) = self.shared.state().overlay.freeze() else { return Ok(()) };
         let mut meta = self.meta;
         meta.counts += table.counts;
-        let mut writes = table.writes.iter().peekable();
-        while writes.peek().is_some() {
-            let part = writes.by_ref().take(LOAD_KEYS).map(|(key, value)| (key.clone(), value.clone())).collect();
-            self.shared.with_view(|view| view.apply(&part, meta))?;
+        for part in table.encode()?.chunks(redo::BATCH_KEYS) {
+            self.shared.with_view(|view| view.apply(part, meta))?;
         }
         self.applied(meta, table.through);
         Ok(())
@@ -184,7 +190,8 @@ impl Applier {
         meta.applied = table.through;
         meta.scan_from = low_water.min(Lsn(table.through.0 + 1));
         meta.counts += table.counts;
-        self.shared.with_view(|view| view.apply(&table.writes, meta))?;
+        let (disk, writes) = (self.shared.layout.files(), table.encode()?);
+        self.shared.with_view(|view| redo::write(disk, view, &writes, meta))?;
         self.applied(meta, table.through);
         Ok(())
     }

@@ -8,6 +8,7 @@
 //! seen/          the seen ids
 //! view/          what the journal implies; may be deleted while the store is closed
 //! view.aside/    the last view that could not be used
+//! view.redo      what is being written to the view
 //! view.damaged   why the view is to be built anew; gone once it was
 //! check/         a second view, while the store is checked
 //! ```
@@ -97,6 +98,11 @@ impl Layout {
 
     pub(super) fn settings(&self) -> PathBuf {
         self.dir.join(SETTINGS)
+    }
+
+    /// The files that stand in the directory itself.
+    pub(super) fn files(&self) -> &dyn Disk {
+        &*self.files
     }
 
     /// What keeps the view.

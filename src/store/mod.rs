@@ -39,6 +39,7 @@ mod page;
 mod reading;
 mod recent;
 mod records;
+mod redo;
 mod replay;
 mod shared;
 mod signals;

@@ -7,6 +7,7 @@ use super::disk::{Disk, OsDisk};
 use super::ids::SeenIds;
 use super::journal::{Journal, Recovery};
 use super::layout::{Fixed, Layout};
+use super::redo;
 use super::replay::Replay;
 use super::seen::Seen;
 use super::view::{Meta, View};
@@ -97,6 +98,7 @@ pub(super) fn existing_view(layout: &Layout, fixed: Option<&Fixed>, options: &Op
     }
     let open = || {
         let view = View::open(layout.trees().open(options.view_cache_bytes)?, Meta::default())?;
+        redo::complete(layout.files(), &view, options)?;
         if view.meta().pairs <= options.prove_at_once_pairs {
             view.prove()?;
         }

@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 use std::ops::{Bound, Range};
 use std::sync::Arc;
 
-use super::change::{Change, Counts, Value};
+use super::Error;
+use super::change::{Change, Counts, Stored, Value};
 use super::keys::Key;
+use super::redo::Write;
 use crate::domain::Lsn;
 
 /// What a write costs beside its key and value.
@@ -36,6 +38,12 @@ pub(super) struct Table {
 impl Table {
     fn is_empty(&self) -> bool {
         self.through == Lsn(0)
+    }
+
+    /// The bytes of what is written.
+    pub(super) fn encode(&self) -> Result<Vec<Write>, Error> {
+        let bytes = |value: &Value| value.as_ref().map(Stored::bytes).transpose();
+        self.writes.iter().map(|(key, value)| Ok((key.clone(), bytes(value)?))).collect()
     }
 
     fn add(&mut self, change: Change) {
@@ -106,7 +114,7 @@ fn cost(key: &Key, value: &Value) -> usize {
 }
 
 fn weight(value: &Value) -> usize {
-    value.as_ref().map_or(0, super::change::Stored::weight)
+    value.as_ref().map_or(0, Stored::weight)
 }
 
 #[cfg(test)]

@@ -131,9 +131,9 @@ async fn apply(shared: Arc<Shared>, mut applier: Applier, bells: Bells, pace: Pa
         pace().await;
         match applier.step(gathered) {
             Ok(Step::Worked) => gathered = false,
-            Ok(Step::Gather) => {
+            Ok(step @ (Step::Gather | Step::Pause)) => {
                 tokio::time::sleep(GATHER_FOR).await;
-                gathered = true;
+                gathered = step == Step::Gather;
             }
             Ok(Step::Rest) => {
                 tokio::select! { biased; () = bells.work.notified() => {}, () = stopped(&shared) => {} }

@@ -11,9 +11,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use super::change::{self, Counts, Stored, Value};
+use super::change::{self, Counts};
 use super::keys::{self, Key, Table};
 use super::lock::unpoisoned;
+use super::redo::Write;
 use super::tree::Tree;
 use crate::domain::Lsn;
 
@@ -35,6 +36,8 @@ pub(super) struct Meta {
     pub(super) counts: Counts,
     /// Whether it was built to the end.
     pub(super) complete: bool,
+    /// A table up to here is being written in parts; 0 if none is.
+    pub(super) writing: Lsn,
     /// How many pairs the tree has besides this one.
     pub(super) pairs: u64,
     /// The sum of their hashes.
@@ -95,11 +98,10 @@ impl View {
     }
 
     /// Writes all or nothing, with `meta` beside it (whose pairs and sum are reckoned here).
-    pub(super) fn apply(&self, writes: &BTreeMap<Key, Value>, meta: Meta) -> Result<(), Error> {
+    pub(super) fn apply(&self, writes: &[Write], meta: Meta) -> Result<(), Error> {
         let mut raw = BTreeMap::new();
         for (key, value) in writes {
-            let bytes = value.as_ref().map(Stored::bytes).transpose()?;
-            self.spread(key, bytes.as_deref(), &mut raw)?;
+            self.spread(key, value.as_deref(), &mut raw)?;
         }
         let mut tally = self.tally();
         let (mut pairs, mut sum) = (tally.meta.pairs, tally.meta.sum);

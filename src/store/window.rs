@@ -5,7 +5,7 @@
 //! stays behind; when it has drained below half, the journal is read from the cursor to fill it again. While it is
 //! behind nothing newer is indexed, so the order of an entity's events holds.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::map::{Map, Set};
@@ -71,6 +71,8 @@ pub(super) struct Window {
     shards: Vec<ShardWindow>,
     len: usize,
     decoded_bytes: usize,
+    /// How many events of each record it holds, oldest first: tells where a restart must begin to read.
+    records: VecDeque<(Lsn, u32)>,
     /// Records from here on are not indexed.
     cursor: Lsn,
     /// Whether records stand beyond the cursor that are not indexed.
@@ -80,17 +82,15 @@ pub(super) struct Window {
 #[derive(Default)]
 struct ShardWindow {
     epoch: u64,
-    slots: BTreeMap<Position, (EntityKey, Slot)>,
     entities: Map<EntityKey, Queue>,
     /// Entities that were not announced yet, in the order they came. A row counts while its queue says that it is fresh.
     fresh: VecDeque<EntityKey>,
 }
 
 /// The pending events of an entity.
-#[derive(Default)]
 struct Queue {
-    /// In order: an event that joins is newer than those that are there.
-    positions: VecDeque<Position>,
+    /// By position: an event that joins is newer than those that are there.
+    slots: VecDeque<Slot>,
     /// Whether it was not announced yet.
     fresh: bool,
 }
@@ -99,7 +99,7 @@ impl Window {
     /// An empty window whose cursor stands at `cursor`.
     pub(super) fn new(shards: u16, bounds: Bounds, cursor: Lsn) -> Self {
         let shards = (0..shards).map(|_| ShardWindow::default()).collect();
-        Self { bounds, shards, len: 0, decoded_bytes: 0, cursor, behind: false }
+        Self { bounds, shards, len: 0, decoded_bytes: 0, records: VecDeque::new(), cursor, behind: false }
     }
 
     /// How many events it holds.
@@ -146,42 +146,41 @@ impl Window {
     /// The event waits no longer.
     pub(super) fn remove(&mut self, shard: Shard, entity: &EntityKey, position: Position) {
         let Some(held) = self.shards.get_mut(usize::from(shard.0)) else { return };
-        let Some((_, slot)) = held.slots.remove(&position) else { return };
+        let Some(queue) = held.entities.get_mut(entity) else { return };
+        let Some(slot) = queue.place(position).and_then(|place| queue.slots.remove(place)) else { return };
         self.len = self.len.saturating_sub(1);
         self.decoded_bytes = self.decoded_bytes.saturating_sub(slot.bytes());
-        let Some(queue) = held.entities.get_mut(entity) else { return };
-        if let Ok(place) = queue.positions.binary_search(&position) {
-            queue.positions.remove(place);
-        }
-        if queue.positions.is_empty() {
+        if queue.slots.is_empty() {
             held.entities.remove(entity);
             held.forget_stale();
         }
+        self.forget(position.lsn);
     }
 
     /// The event at a position, if it waits in this entity's queue.
     pub(super) fn slot(&self, shard: Shard, entity: &EntityKey, position: Position) -> Option<&Slot> {
-        let (owner, slot) = self.shards.get(usize::from(shard.0))?.slots.get(&position)?;
-        (owner == entity).then_some(slot)
+        let queue = self.shards.get(usize::from(shard.0))?.entities.get(entity)?;
+        queue.slots.get(queue.place(position)?)
     }
 
     /// The first events of an entity, by position.
     pub(super) fn of_entity(&self, shard: Shard, entity: &EntityKey, limit: usize) -> Vec<Slot> {
-        let Some(held) = self.shards.get(usize::from(shard.0)) else { return Vec::new() };
-        let positions = held.entities.get(entity).into_iter().flat_map(|queue| &queue.positions).take(limit);
-        positions.filter_map(|position| held.slots.get(position)).map(|(_, slot)| slot.clone()).collect()
+        let queue = self.shards.get(usize::from(shard.0)).and_then(|held| held.entities.get(entity));
+        queue.into_iter().flat_map(|queue| &queue.slots).take(limit).cloned().collect()
     }
 
     /// The first events of a shard, by position.
     pub(super) fn of_shard(&self, shard: Shard, limit: usize) -> Vec<Slot> {
-        let slots = self.shards.get(usize::from(shard.0)).into_iter().flat_map(|held| held.slots.values());
-        slots.take(limit).map(|(_, slot)| slot.clone()).collect()
+        let queues = self.shards.get(usize::from(shard.0)).into_iter().flat_map(|held| held.entities.values());
+        let mut slots: Vec<Slot> = queues.flat_map(|queue| &queue.slots).cloned().collect();
+        slots.sort_unstable_by_key(|slot| slot.position);
+        slots.truncate(limit);
+        slots
     }
 
     /// The oldest record that a restart must read to know what waits.
     pub(super) fn low_water(&self) -> Lsn {
-        let firsts = self.shards.iter().filter_map(|held| held.slots.keys().next());
-        firsts.map(|position| position.lsn).min().map_or(self.cursor, |first| first.min(self.cursor))
+        self.records.front().map_or(self.cursor, |(first, _)| *first)
     }
 
     /// A new owner of the shard: every entity that has pending events is announced anew.
@@ -189,13 +188,11 @@ impl Window {
         let held = self.shards.get_mut(usize::from(shard.0)).ok_or(Error::Fenced { shard })?;
         held.epoch += 1;
         held.fresh.clear();
-        held.entities.values_mut().for_each(|queue| queue.fresh = false);
-        for (entity, _) in held.slots.values() {
-            if let Some(queue) = held.entities.get_mut(entity).filter(|queue| !queue.fresh) {
-                queue.fresh = true;
-                held.fresh.push_back(entity.clone());
-            }
-        }
+        let first = |queue: &Queue| queue.slots.front().map(|slot| slot.position);
+        let mut fresh: Vec<_> = held.entities.iter().map(|(entity, queue)| (first(queue), entity.clone())).collect();
+        fresh.sort_unstable_by_key(|(first, _)| *first);
+        held.fresh.extend(fresh.into_iter().map(|(_, entity)| entity));
+        held.entities.values_mut().for_each(|queue| queue.fresh = true);
         Ok(Epoch(held.epoch))
     }
 
@@ -232,19 +229,42 @@ impl Window {
     /// Whether the entity had no pending event before.
     fn insert(&mut self, Arrival { entity, shard, mut slot }: Arrival) -> bool {
         let Some(held) = self.shards.get_mut(usize::from(shard.0)) else { return false };
-        let position = slot.position;
         slot.decoded = slot.decoded.filter(|_| self.decoded_bytes < self.bounds.decoded_bytes);
         self.decoded_bytes += slot.bytes();
         self.len += 1;
-        held.slots.insert(position, (entity.clone(), slot));
-        let queue = held.entities.entry(entity.clone()).or_default();
-        let first = queue.positions.is_empty();
-        queue.positions.push_back(position);
-        if first {
-            queue.fresh = true;
-            held.fresh.push_back(entity);
+        match self.records.back_mut() {
+            Some((last, count)) if *last == slot.position.lsn => *count += 1,
+            Some(_) | None => self.records.push_back((slot.position.lsn, 1)),
         }
-        first
+        if let Some(queue) = held.entities.get_mut(&entity) {
+            queue.slots.push_back(slot);
+            return false;
+        }
+        held.entities.insert(entity.clone(), Queue { slots: VecDeque::from([slot]), fresh: true });
+        held.fresh.push_back(entity);
+        true
+    }
+
+    /// An event of this record waits no longer.
+    fn forget(&mut self, lsn: Lsn) {
+        let place = self.records.binary_search_by_key(&lsn, |(lsn, _)| *lsn);
+        if let Some((_, count)) = place.ok().and_then(|place| self.records.get_mut(place)) {
+            *count = count.saturating_sub(1);
+        }
+        while self.records.front().is_some_and(|(_, count)| *count == 0) {
+            self.records.pop_front();
+        }
+        // One event that waits for long must not keep a row of each record behind it.
+        if self.records.len() > 2 * self.len + STALE_MAX {
+            self.records.retain(|(_, count)| *count > 0);
+        }
+    }
+}
+
+impl Queue {
+    /// Where the event of this position stands, if it is here.
+    fn place(&self, position: Position) -> Option<usize> {
+        self.slots.binary_search_by_key(&position, |slot| slot.position).ok()
     }
 }
 

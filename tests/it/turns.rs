@@ -14,7 +14,7 @@ use tollgate::engine::decider::{Decider, Ladder};
 use tollgate::engine::metrics::Metrics;
 use tollgate::engine::reconciler::Reconciler;
 use tollgate::engine::settings::Settings;
-use tollgate::engine::turn::{Core, Next};
+use tollgate::engine::turn::{Core, Next, TURNS_MAX};
 use tollgate::engine::upstream::{Answered, Unanswered, Upstream};
 use tollgate::engine::{Engine, Parts};
 use tollgate::machine::{Asked, Context, Reading, Registry};
@@ -110,6 +110,7 @@ impl World {
             settings,
             metrics,
             jitter: Arc::new(|delay| delay),
+            turns: Semaphore::new(TURNS_MAX),
         };
         Self { core, clock, source, store, epoch }
     }

@@ -11,7 +11,7 @@ use tollgate::engine::decider::Ladder;
 use tollgate::engine::metrics::Metrics;
 use tollgate::engine::reconciler::Reconciler;
 use tollgate::engine::settings::Settings;
-use tollgate::engine::turn::{Core, Next};
+use tollgate::engine::turn::{Core, Next, TURNS_MAX};
 use tollgate::engine::upstream::Upstream;
 use tollgate::machine::{self, Registry, Schedule};
 use tollgate::source::{SHIPPED, Secrets, SigningSecret, Source, spec::SourceSpec};
@@ -116,6 +116,7 @@ impl<'a> Stage<'a> {
             settings: settings(),
             metrics,
             jitter: Arc::new(|delay| delay),
+            turns: Semaphore::new(TURNS_MAX),
         };
         Self {
             story,

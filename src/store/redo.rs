@@ -1,0 +1,206 @@
+//! The redo file: what is being written to the view.
+//!
+//! A table of the overlay is written to the view in small batches, since sled's memory follows the keys of a batch and
+//! since readers wait for one. In between, the view shows a part of the table: so the whole table stands in this file,
+//! durable, before the first batch. The view says in each batch that it is being written, and up to where; one that is
+//! opened in that state is completed from here, or, should the file not fit, built anew.
+
+use std::io;
+use std::sync::Arc;
+
+use super::change;
+use super::disk::Disk;
+use super::keys::Key;
+use super::view::{Meta, View};
+use super::{Error, Options};
+use crate::domain::Lsn;
+
+/// The file's name in the store's directory.
+const NAME: &str = "view.redo";
+
+/// What the file begins with.
+const MAGIC: &[u8; 8] = b"TGREDO1\n";
+
+/// About how much is written at once.
+const CHUNK: usize = 1 << 20;
+
+/// About how many keys go to the view at once.
+pub(super) const BATCH_KEYS: usize = 500;
+
+/// A key with the bytes that it gets; none deletes it.
+pub(super) type Write = (Key, Option<Arc<[u8]>>);
+
+/// Writes a table to the view: `after` is what the view says once all of it is there.
+pub(super) fn write(disk: &dyn Disk, view: &View, writes: &[Write], after: Meta) -> Result<(), Error> {
+    let mut batches = writes.chunks(BATCH_KEYS);
+    let last = batches.next_back().unwrap_or_default();
+    if batches.len() > 0 {
+        save(disk, writes, after).map_err(|error| {
+            if error.kind() == io::ErrorKind::StorageFull {
+                return Error::Full;
+            }
+            Error::Io { action: format!("writing `{}`", disk.place(NAME)), detail: error.to_string() }
+        })?;
+        let under_way = Meta { writing: after.applied, ..view.meta() };
+        for batch in batches {
+            view.apply(batch, under_way)?;
+        }
+    }
+    view.apply(last, Meta { writing: Lsn(0), ..after })
+}
+
+/// Completes a view that was being written when its program ended. A view that can't be completed is an error.
+pub(super) fn complete(disk: &dyn Disk, view: &View, options: &Options) -> Result<(), Error> {
+    let meta = view.meta();
+    if meta.writing == Lsn(0) {
+        return Ok(());
+    }
+    let unusable = |detail: &str| Error::Corrupt { place: disk.place(NAME), detail: detail.to_owned() };
+    let bytes = read(disk).map_err(|error| unusable(&error.to_string()))?;
+    let (after, writes) = parse(&bytes).ok_or_else(|| unusable("it is not whole"))?;
+    if after.applied != meta.writing || after.store_id != meta.store_id {
+        return Err(unusable("it is not of what was being written"));
+    }
+    options.tell(0, 1);
+    for batch in writes.chunks(BATCH_KEYS) {
+        view.apply(batch, meta)?;
+    }
+    view.apply(&[], Meta { writing: Lsn(0), ..after })
+}
+
+fn save(disk: &dyn Disk, writes: &[Write], after: Meta) -> io::Result<()> {
+    let meta = change::encode(&after).map_err(io::Error::other)?;
+    let file = disk.create(NAME)?;
+    let mut sum = crc32fast::Hasher::new();
+    let (mut buffer, mut at) = (Vec::with_capacity(CHUNK + CHUNK / 8), 0_u64);
+    let mut flush = |buffer: &mut Vec<u8>| -> io::Result<()> {
+        sum.update(buffer);
+        file.write_at(buffer, at)?;
+        at += u64::try_from(buffer.len()).unwrap_or(0);
+        buffer.clear();
+        Ok(())
+    };
+    buffer.extend_from_slice(MAGIC);
+    put(&mut buffer, &meta);
+    for (key, value) in writes {
+        put(&mut buffer, key);
+        buffer.push(u8::from(value.is_some()));
+        if let Some(value) = value {
+            put(&mut buffer, value);
+        }
+        if buffer.len() >= CHUNK {
+            flush(&mut buffer)?;
+        }
+    }
+    flush(&mut buffer)?;
+    file.write_at(&sum.finalize().to_be_bytes(), at)?;
+    file.sync()?;
+    disk.sync()
+}
+
+fn put(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    buffer.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes());
+    buffer.extend_from_slice(bytes);
+}
+
+fn read(disk: &dyn Disk) -> io::Result<Vec<u8>> {
+    let file = disk.open(NAME)?;
+    let mut bytes = vec![0; usize::try_from(file.size()?).map_err(io::Error::other)?];
+    let read = file.read_at(&mut bytes, 0)?;
+    bytes.truncate(read);
+    Ok(bytes)
+}
+
+fn parse(bytes: &[u8]) -> Option<(Meta, Vec<Write>)> {
+    let (body, sum) = bytes.split_last_chunk::<4>()?;
+    if crc32fast::hash(body).to_be_bytes() != *sum {
+        return None;
+    }
+    let mut rest = body.strip_prefix(MAGIC)?;
+    let meta = change::decode(NAME.as_bytes(), take(&mut rest)?).ok()?;
+    let mut writes = Vec::new();
+    while !rest.is_empty() {
+        let key = take(&mut rest)?.to_vec();
+        let (some, after) = rest.split_first()?;
+        rest = after;
+        let value = if *some == 1 { Some(Arc::from(take(&mut rest)?)) } else { None };
+        writes.push((key, value));
+    }
+    Some((meta, writes))
+}
+
+fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let (len, after) = rest.split_first_chunk::<4>()?;
+    let (taken, after) = after.split_at_checked(usize::try_from(u32::from_be_bytes(*len)).ok()?)?;
+    *rest = after;
+    Some(taken)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::disk::sim::SimDisk;
+    use crate::store::tree::Trees as _;
+    use crate::store::tree::sim::SimTrees;
+
+    fn writes(count: usize, byte: u8) -> Vec<Write> {
+        let value = |n: usize| (!n.is_multiple_of(5)).then(|| Arc::from(vec![byte; 1 + n % 7]));
+        (0..count).map(|n| (format!("key {n:06}").into_bytes(), value(n))).collect()
+    }
+
+    fn meta(applied: u64) -> Meta {
+        Meta { store_id: [7; 16], applied: Lsn(applied), complete: true, ..Meta::default() }
+    }
+
+    fn content(trees: &SimTrees) -> Vec<(Key, Vec<u8>)> {
+        trees.content().into_iter().collect()
+    }
+
+    /// Writes one table, then a second that is cut off at its `after`th batch. Answers the trees and the disk.
+    fn cut_off(after: Option<u64>) -> (SimDisk, SimTrees, Result<(), Error>) {
+        let (disk, trees) = (SimDisk::default(), SimTrees::default());
+        let view = View::open(trees.open(0).unwrap(), meta(0)).unwrap();
+        write(&disk, &view, &writes(2 * BATCH_KEYS, 1), meta(10)).unwrap();
+        trees.fail_after(after);
+        let done = write(&disk, &view, &writes(3 * BATCH_KEYS, 2), meta(20));
+        trees.fail_after(None);
+        (disk, trees, done)
+    }
+
+    #[test]
+    fn a_view_that_was_cut_off_at_any_batch_is_completed_to_what_it_was_to_be() {
+        let (_, whole, done) = cut_off(None);
+        done.unwrap();
+        for batches in 0..3 {
+            let (disk, trees, done) = cut_off(Some(batches));
+            done.unwrap_err();
+            let view = View::open(trees.open(0).unwrap(), meta(0)).unwrap();
+            let begun = view.meta().writing == Lsn(20);
+            assert_eq!(begun, batches > 0, "nothing is under way before the first batch");
+            complete(&disk, &view, &Options::default()).unwrap();
+            view.prove().unwrap();
+            let applied = view.meta().applied;
+            assert_eq!(applied, if begun { Lsn(20) } else { Lsn(10) });
+            assert_eq!(content(&trees) == content(&whole), begun);
+        }
+    }
+
+    #[test]
+    fn a_file_that_does_not_fit_completes_nothing() {
+        let (disk, trees, _) = cut_off(Some(2));
+        let open = || View::open(trees.open(0).unwrap(), meta(0)).unwrap();
+        let file = disk.open(NAME).unwrap();
+        let size = file.size().unwrap();
+        for at in [0, 20, size / 2, size - 1] {
+            let mut byte = [0];
+            file.read_at(&mut byte, at).unwrap();
+            file.write_at(&[byte[0] ^ 4], at).unwrap();
+            assert!(matches!(complete(&disk, &open(), &Options::default()), Err(Error::Corrupt { .. })), "flip at {at}");
+            file.write_at(&byte, at).unwrap();
+        }
+        save(&disk, &writes(9, 9), meta(19)).unwrap();
+        assert!(matches!(complete(&disk, &open(), &Options::default()), Err(Error::Corrupt { .. })), "of another table");
+        disk.remove(NAME).unwrap();
+        assert!(matches!(complete(&disk, &open(), &Options::default()), Err(Error::Corrupt { .. })), "no file");
+    }
+}
