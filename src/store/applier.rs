@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Error;
 use super::gather::{Gatherer, gather};
@@ -21,10 +20,6 @@ const LOAD_KEYS: usize = 200;
 
 /// Which part of the overlay's room makes its changes go to the view without waiting for more.
 const RIPE_PART: usize = 2;
-
-/// How long changes wait for more: the longer, the more writes of one entity become one. A restart after a crash reads
-/// what waited from the journal again.
-pub(super) const GATHER_FOR: Duration = Duration::from_secs(2);
 
 /// How many pairs of the view are walked at a time.
 const WALK_PAIRS: usize = 1000;
@@ -60,7 +55,7 @@ enum Task {
 pub(super) enum Step {
     /// A piece of work was done.
     Worked,
-    /// A batch waits a moment for more: see [`GATHER_FOR`].
+    /// A batch waits a moment for more: see [`super::Options::gather_for`].
     Gather,
     /// There is nothing to do.
     Rest,
@@ -80,13 +75,14 @@ impl Applier {
 
     /// Works until the store ends.
     pub(super) fn run(mut self) -> Result<(), Error> {
+        let gather_for = self.shared.options.gather_for;
         let mut gathered = false;
         loop {
             match self.step(gathered)? {
                 Step::Worked => gathered = false,
                 Step::Gather => {
                     let waits = |state: &mut State| !self.is_ripe(state) && self.shared.signals.check().is_ok();
-                    drop(unpoisoned(self.shared.work.wait_timeout_while(self.shared.state(), GATHER_FOR, waits)));
+                    drop(unpoisoned(self.shared.work.wait_timeout_while(self.shared.state(), gather_for, waits)));
                     gathered = true;
                 }
                 Step::Rest => {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::{Notify, mpsc};
 
-use super::applier::{Applier, GATHER_FOR, Step};
+use super::applier::{Applier, Step};
 use super::committer::{Committer, Request};
 use super::embedded::{EmbeddedStore, Hands};
 use super::layout::Layout;
@@ -132,7 +132,7 @@ async fn apply(shared: Arc<Shared>, mut applier: Applier, bells: Bells, pace: Pa
         match applier.step(gathered) {
             Ok(Step::Worked) => gathered = false,
             Ok(Step::Gather) => {
-                tokio::time::sleep(GATHER_FOR).await;
+                tokio::time::sleep(shared.options.gather_for).await;
                 gathered = true;
             }
             Ok(Step::Rest) => {

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use tempfile::TempDir;
 
 use super::{Meta, View};
 use crate::domain::Lsn;
 use crate::store::Error;
-use crate::store::change::Value;
+use crate::store::change::{Stored, Value};
 use crate::store::keys::{Key, prefixed};
 use crate::store::sled_tree::SledTrees;
 use crate::store::tree::Trees;
@@ -28,11 +27,11 @@ impl View {
     }
 }
 
-fn value(len: usize, byte: u8) -> Arc<[u8]> {
-    vec![byte; len].into()
+fn value(len: usize, byte: u8) -> Stored {
+    Stored::Bytes(vec![byte; len].into())
 }
 
-fn writes(pairs: &[(&str, Option<Arc<[u8]>>)]) -> BTreeMap<Key, Value> {
+fn writes(pairs: &[(&str, Option<Stored>)]) -> BTreeMap<Key, Value> {
     pairs.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.clone())).collect()
 }
 
