@@ -128,7 +128,8 @@ impl Applier {
         self.load()?;
         let scan_from = self.shared.state().window.low_water();
         self.meta = Meta { complete: true, applied: through, scan_from, ..self.meta };
-        self.shared.with_view(|view| view.apply(&BTreeMap::new(), self.meta))
+        // Else a crash soon after leaves a view that was built in vain.
+        self.shared.with_view(|view| view.apply(&BTreeMap::new(), self.meta).and_then(|()| view.flush()))
     }
 
     /// Writes everything that waits in the order of keys, which is faster and leaves the view incomplete on the way.
