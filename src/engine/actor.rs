@@ -67,14 +67,15 @@ impl Handler<Wake> for EntityActor {
         self.wakes += 1;
         let (running, key, epoch, held) = (Arc::clone(&self.running), self.key.clone(), self.epoch, self.held.take());
         let work = AssertUnwindSafe(work(running, key, epoch, held)).catch_unwind();
-        let done = work.into_actor(self).map(|result, actor, ctx| match result {
-            Ok(held) => {
+        let done = work.into_actor(self).map(|result, actor, ctx| {
+            if let Ok(held) = result {
                 actor.held = held;
                 actor.idle.borrow_mut().push((actor.key.clone(), actor.wakes));
-            }
-            Err(_) => {
-                // A dispatcher that is gone has nobody to tell: the engine is stopping.
-                actor.dispatcher.do_send(Failed(actor.key.clone()));
+            } else {
+                let failed = actor.dispatcher.send(Failed(actor.key.clone()));
+                // Told by a task that outlives the actor; it waits if the mailbox is full. A dispatcher that is gone has
+                // nobody to tell: the engine is stopping.
+                actix::spawn(async move { failed.await.unwrap_or_default() });
                 ctx.stop();
             }
         });

@@ -64,7 +64,9 @@ impl Dispatcher {
             return;
         }
         let now = Instant::now();
-        idle.into_iter().for_each(|(key, wakes)| self.roster.idle(key, wakes, now, crew));
+        for (key, wakes) in idle {
+            self.roster.idle(key, wakes, now, crew);
+        }
     }
 }
 

@@ -51,7 +51,8 @@ fn event(machine: &str, claim: Claim, secs: i64) -> Pending {
         fields: BTreeMap::new(),
     };
     let position = Position { lsn: Lsn(u64::try_from(secs).unwrap()), item: 0 };
-    Pending { position, event, received_at: at(99), body_sha256: [0; 32], attempts: Vec::new(), replayed_by: None }
+    let (event, attempts) = (Arc::new(event), Vec::new());
+    Pending { position, event, received_at: at(99), body_sha256: [0; 32], attempts, replayed_by: None }
 }
 
 fn observed(machine: &str, state: &str, secs: i64) -> Pending {
@@ -314,7 +315,7 @@ fn a_call_that_is_held_back_is_no_attempt() {
 fn fields_move_on_their_own_key() {
     let registry = Registry::shipped();
     let with = |mut pending: Pending, amount: &str| {
-        pending.event.fields = [("amount".into(), RawJson::from_valid(amount))].into();
+        Arc::make_mut(&mut pending.event).fields = [("amount".into(), RawJson::from_valid(amount))].into();
         pending
     };
     let fold = |entity: &mut Entity, pending: Pending, context: &Context| {
@@ -335,7 +336,7 @@ fn fields_move_on_their_own_key() {
     // Without an upstream the greater event id wins a tie: `evt_2` is greater than `evt_12`.
     let mut low = with(observed(INVOICE, "open", 12), "8");
     assert_eq!(fold(&mut e, low.clone(), &alone), (None, "5".into()));
-    low.event.id = EventId(Arc::from("evt_2"));
+    Arc::make_mut(&mut low.event).id = EventId(Arc::from("evt_2"));
     assert_eq!(fold(&mut e, low, &alone), (None, "8".into()));
 }
 
@@ -343,10 +344,10 @@ fn fields_move_on_their_own_key() {
 fn a_fetch_settles_a_tie_of_fields_with_what_the_upstream_has() {
     let mut entity = entity(INVOICE, "open", OrderKey::event(at(97)));
     let crate::domain::Body::Ladder(body) = &mut entity.body;
-    body.fields = [("amount".into(), RawJson::from_valid("1"))].into();
+    body.fields = Arc::new([("amount".into(), RawJson::from_valid("1"))].into());
     body.fields_key = Some(OrderKey::event(at(97)));
     let mut pending = observed(INVOICE, "open", 97);
-    pending.event.fields = [("amount".into(), RawJson::from_valid("2"))].into();
+    Arc::make_mut(&mut pending.event).fields = [("amount".into(), RawJson::from_valid("2"))].into();
     let snapshot = |amount: &str| Snapshot {
         states: [(INVOICE.into(), "open".into())].into(),
         fields: [("amount".into(), RawJson::from_valid(amount))].into(),
@@ -376,7 +377,7 @@ fn an_answer_that_may_have_been_read_too_early_is_looked_at_again() {
     let held = |fields_at: i64| {
         let mut held = entity(SUBSCRIPTION, "active", OrderKey::event(at(50)));
         let crate::domain::Body::Ladder(body) = &mut held.body;
-        body.fields = [("quantity".into(), RawJson::from_valid("5"))].into();
+        body.fields = Arc::new([("quantity".into(), RawJson::from_valid("5"))].into());
         body.fields_key = Some(OrderKey::event(at(fields_at)));
         held
     };
@@ -394,7 +395,7 @@ fn an_answer_that_may_have_been_read_too_early_is_looked_at_again() {
 #[test]
 fn an_event_is_taken_as_a_whole_or_not_at_all() {
     let mut both = event("stripe/checkout_session", Claim::Observed("open".into()), 60);
-    both.event.claims.insert("stripe/checkout_payment".into(), Claim::Observed("payed".into()));
+    Arc::make_mut(&mut both.event).claims.insert("stripe/checkout_payment".into(), Claim::Observed("payed".into()));
     let entity = entity(INVOICE, "-", OrderKey::Version(0));
     let decision = decide(&Registry::shipped(), &entity, &[both], &context());
     assert_eq!(words(&decision), "dead_lettered - -> -; unknown_state; 60.0 dead");

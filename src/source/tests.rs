@@ -14,6 +14,8 @@ mod shipped;
 mod unreadable;
 mod upstream;
 
+use std::sync::Arc;
+
 use super::spec::SourceSpec;
 use super::*;
 use crate::domain::{Admit, Event, FieldName};

@@ -4,7 +4,7 @@
 //! [`Applier::step`] is one piece of that; [`Applier::run`] is the thread that does them one after the other.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::Instant;
 
 use super::Error;
 use super::gather::{Gatherer, gather};
@@ -18,10 +18,6 @@ use crate::domain::Lsn;
 
 /// Which part of the overlay's room makes its changes go to the view without waiting for more.
 const RIPE_PART: usize = 2;
-
-/// How long changes wait for more: the longer, the more writes of one entity become one. A restart after a crash reads
-/// what waited from the journal again.
-pub(super) const GATHER_FOR: Duration = Duration::from_secs(2);
 
 /// How many pairs of the view are walked at a time.
 const WALK_PAIRS: usize = 1000;
@@ -55,9 +51,11 @@ enum Task {
 /// What came of a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
-    /// A piece of work was done.
+    /// What changed is in the view.
+    Applied,
+    /// Another piece of work was done.
     Worked,
-    /// What changed waits a moment for more: see [`GATHER_FOR`].
+    /// What changed waits for more: see [`super::Options::gather_for`].
     Gather,
     /// There is no space to write; to be tried again after a moment.
     Pause,
@@ -79,18 +77,23 @@ impl Applier {
 
     /// Works until the store ends.
     pub(super) fn run(mut self) -> Result<(), Error> {
-        let mut gathered = false;
+        let gather_for = self.shared.options.gather_for;
+        let mut gathers_until: Option<Instant> = None;
+        let shared = Arc::clone(&self.shared);
+        let runs = |state: &State| state.ending == Ending::Open && shared.signals.check().is_ok();
         loop {
-            match self.step(gathered)? {
-                Step::Worked => gathered = false,
+            match self.step(gathers_until.is_some_and(|until| Instant::now() >= until))? {
+                Step::Applied => gathers_until = None,
+                Step::Worked => {}
                 Step::Gather => {
-                    let waits = |state: &mut State| !self.is_ripe(state) && self.shared.signals.check().is_ok();
-                    drop(unpoisoned(self.shared.work.wait_timeout_while(self.shared.state(), GATHER_FOR, waits)));
-                    gathered = true;
+                    let until = *gathers_until.get_or_insert_with(|| Instant::now() + gather_for);
+                    let left = until.saturating_duration_since(Instant::now());
+                    let waits = |state: &mut State| runs(state) && !self.is_ripe(state) && state.window.wanted() == 0;
+                    drop(unpoisoned(self.shared.work.wait_timeout_while(self.shared.state(), left, waits)));
                 }
                 Step::Pause => {
-                    let waits = |state: &mut State| state.ending == Ending::Open && self.shared.signals.check().is_ok();
-                    drop(unpoisoned(self.shared.work.wait_timeout_while(self.shared.state(), GATHER_FOR, waits)));
+                    let waits = |state: &mut State| runs(state);
+                    drop(unpoisoned(self.shared.work.wait_timeout_while(self.shared.state(), gather_for, waits)));
                 }
                 Step::Rest => {
                     let rests = |state: &mut State| matches!(self.task(state, false), Task::Rest);
@@ -111,7 +114,10 @@ impl Applier {
                 // The journal has it all; the view follows when there is space again.
                 Err(Error::Full) if self.shared.state().ending == Ending::Open => return Ok(Step::Pause),
                 Err(Error::Full) => return Ok(Step::End),
-                applied => applied?,
+                applied => {
+                    applied?;
+                    return Ok(Step::Applied);
+                }
             },
             Task::Refill => self.refill()?,
             Task::Walk => self.walk()?,
@@ -140,7 +146,8 @@ impl Applier {
         self.load()?;
         let scan_from = self.shared.state().window.low_water();
         self.meta = Meta { complete: true, applied: through, scan_from, ..self.meta };
-        self.shared.with_view(|view| view.apply(&[], self.meta))
+        // Else a crash soon after leaves a view that was built in vain.
+        self.shared.with_view(|view| view.apply(&[], self.meta).and_then(|()| view.flush()))
     }
 
     /// Writes everything that waits in the order of keys, which is faster and leaves the view incomplete on the way.

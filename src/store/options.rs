@@ -27,6 +27,9 @@ pub struct Options {
     pub entities_bytes: usize,
     /// How many bytes of changes may wait for the view before nothing more is committed.
     pub overlay_bytes: usize,
+    /// How long changes wait for more before they go to the view: the longer, the more writes of one entity become one.
+    /// A restart after a crash reads what waited from the journal again.
+    pub gather_for: Duration,
     /// How much memory the view's cache takes, about.
     pub view_cache_bytes: u64,
     /// A view of up to so many pairs is proved whole before the store opens; a larger one while it runs, and until then
@@ -49,6 +52,7 @@ impl Default for Options {
             window_decoded_bytes: 32 << 20,
             entities_bytes: 32 << 20,
             overlay_bytes: 64 << 20,
+            gather_for: Duration::from_secs(2),
             view_cache_bytes: 64 << 20,
             prove_at_once_pairs: 200_000,
             seen_for: Duration::from_secs(90 * 24 * 60 * 60),

@@ -25,7 +25,7 @@ const MAGIC: &[u8; 8] = b"TGREDO1\n";
 const CHUNK: usize = 1 << 20;
 
 /// About how many keys go to the view at once.
-pub(super) const BATCH_KEYS: usize = 500;
+pub(super) const BATCH_KEYS: usize = 200;
 
 /// A key with the bytes that it gets; none deletes it.
 pub(super) type Write = (Key, Option<Arc<[u8]>>);
@@ -195,11 +195,17 @@ mod tests {
             let mut byte = [0];
             file.read_at(&mut byte, at).unwrap();
             file.write_at(&[byte[0] ^ 4], at).unwrap();
-            assert!(matches!(complete(&disk, &open(), &Options::default()), Err(Error::Corrupt { .. })), "flip at {at}");
+            assert!(
+                matches!(complete(&disk, &open(), &Options::default()), Err(Error::Corrupt { .. })),
+                "flip at {at}"
+            );
             file.write_at(&byte, at).unwrap();
         }
         save(&disk, &writes(9, 9), meta(19)).unwrap();
-        assert!(matches!(complete(&disk, &open(), &Options::default()), Err(Error::Corrupt { .. })), "of another table");
+        assert!(
+            matches!(complete(&disk, &open(), &Options::default()), Err(Error::Corrupt { .. })),
+            "of another table"
+        );
         disk.remove(NAME).unwrap();
         assert!(matches!(complete(&disk, &open(), &Options::default()), Err(Error::Corrupt { .. })), "no file");
     }

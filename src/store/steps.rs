@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
-use super::applier::{Applier, GATHER_FOR, Step};
+use super::applier::{Applier, Step};
 use super::committer::{Committer, Request};
 use super::embedded::{EmbeddedStore, Hands};
 use super::layout::Layout;
@@ -126,15 +127,22 @@ async fn commit(
 }
 
 async fn apply(shared: Arc<Shared>, mut applier: Applier, bells: Bells, pace: Pace) {
-    let mut gathered = false;
+    let mut gathers_until: Option<Instant> = None;
     loop {
         pace().await;
-        match applier.step(gathered) {
-            Ok(Step::Worked) => gathered = false,
-            Ok(step @ (Step::Gather | Step::Pause)) => {
-                tokio::time::sleep(GATHER_FOR).await;
-                gathered = step == Step::Gather;
+        match applier.step(gathers_until.is_some_and(|until| Instant::now() >= until)) {
+            Ok(Step::Applied) => gathers_until = None,
+            Ok(Step::Worked) => {}
+            Ok(Step::Gather) => {
+                let until = *gathers_until.get_or_insert_with(|| Instant::now() + shared.options.gather_for);
+                tokio::select! {
+                    biased;
+                    () = stopped(&shared) => {}
+                    () = tokio::time::sleep_until(until) => {}
+                    () = bells.work.notified() => {}
+                }
             }
+            Ok(Step::Pause) => tokio::time::sleep(shared.options.gather_for).await,
             Ok(Step::Rest) => {
                 tokio::select! { biased; () = bells.work.notified() => {}, () = stopped(&shared) => {} }
             }

@@ -52,7 +52,7 @@ impl Arrival {
         let shard = shard.unwrap_or_else(|| entity.shard(shards));
         let (position, replay) = (pending.position, pending.replayed_by.is_some());
         let slot = Slot { position, replay, decoded: Some(Arc::new(pending)) };
-        Some(Self { shard, entity, slot })
+        Some(Self { entity, shard, slot })
     }
 }
 
@@ -223,7 +223,11 @@ impl Window {
 
     /// Whether an entity had no pending event before.
     fn insert_all(&mut self, arrivals: Vec<Arrival>) -> bool {
-        arrivals.into_iter().fold(false, |fresh, arrival| self.insert(arrival) || fresh)
+        let mut fresh = false;
+        for arrival in arrivals {
+            fresh |= self.insert(arrival);
+        }
+        fresh
     }
 
     /// Whether the entity had no pending event before.

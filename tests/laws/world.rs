@@ -132,7 +132,8 @@ impl<'a> World<'a> {
             fields: BTreeMap::new(),
         };
         let position = Position { lsn: Lsn(u64::try_from(id).unwrap() + 1), item: 0 };
-        Pending { position, event, received_at: now, body_sha256: [0; 32], attempts: Vec::new(), replayed_by: None }
+        let (event, attempts) = (Arc::new(event), Vec::new());
+        Pending { position, event, received_at: now, body_sha256: [0; 32], attempts, replayed_by: None }
     }
 
     fn context(&self, now: Timestamp) -> Context {

@@ -50,7 +50,12 @@ fn entity(machines: &[(&str, &str)]) -> d::Entity {
         (FieldName::new("big"), RawJson::from_valid("123456789012345678901234567890.10")),
         (FieldName::new("customer"), RawJson::string("cus \"1\"")),
     ]);
-    let body = LadderBody { machines, fields, fields_key: Some(d::OrderKey::Version(7)), ..LadderBody::default() };
+    let body = LadderBody {
+        machines,
+        fields: fields.into(),
+        fields_key: Some(d::OrderKey::Version(7)),
+        ..LadderBody::default()
+    };
     let check = d::Check {
         due: NOON,
         reason: d::CheckReason::Cycle,
@@ -124,7 +129,7 @@ fn a_dead_letter_is_shown_with_its_delivery() {
     let attempt = d::Attempt { at: NOON, reason: d::Reason::UpstreamNotFound };
     let dead = d::query::DeadLetter {
         position: at(8),
-        event,
+        event: event.into(),
         received_at: NOON,
         body_sha256: [1; 32],
         attempts: vec![attempt],

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn invoice(object: &str) -> Event {
+fn invoice(object: &str) -> Arc<Event> {
     let body = format!(
         r#"{{"id":"evt_1","type":"invoice.paid","created":1,"data":{{"object":{{"id":"in_1","status":"paid",{object}}}}}}}"#
     );

@@ -86,7 +86,7 @@ fn ids_are_taken_as_bytes() {
     let check = |json: &str, expected: &str| {
         let item =
             deliver(&shipped("stripe"), &stripe("charge.failed", &format!(r#"{{"id":{json},"status":"failed"}}"#)));
-        assert_eq!(&*item.event.entity.unwrap().id, expected);
+        assert_eq!(&*item.event.entity.as_ref().unwrap().id, expected);
     };
     check("\"ch_1\"", "ch_1");
     check("\" CH_1 \"", " CH_1 ");

@@ -89,12 +89,13 @@ async fn decision(store: &dyn Store, entity: u8, judge: &[u8], entries: &[u8], w
         };
         commit.judged.push(judged(pending.position, disposition));
     }
-    commit.entries.extend(entries.iter().map(|choice| match choice {
+    let made = entries.iter().map(|choice| match choice {
         0 => check_entry(Some(at(25))),
         1 => check_entry(None),
         2 => field_entry("notes", &"long ".repeat(1000)),
         state => entry(None, STATES[usize::from(*state) - 3], vec![]),
-    }));
+    });
+    commit.entries = made.collect();
     match wrong {
         0 => commit.epoch = Epoch(epoch.0.wrapping_sub(1)),
         1 => commit.version += 1,
@@ -119,7 +120,8 @@ async fn take(rig: &mut Rig, step: &Step) -> String {
             told(store.commit(decided).await.map(|lsn| format!("{lsn:?}")))
         }
         Step::Replay(dead, entity) => {
-            let replay = Action::Replay { dead: nth(*dead).await, event: event("evt_r", &key(*entity), "active") };
+            let replay =
+                Action::Replay { dead: nth(*dead).await, event: event("evt_r", &key(*entity), "active").into() };
             told(store.command(command(replay)).await.map(|p| p.to_string()))
         }
         Step::Discard(dead) => {

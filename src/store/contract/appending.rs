@@ -1,5 +1,7 @@
 //! What comes in: deliveries and commands.
 
+use std::sync::Arc;
+
 use super::facts::{at, dead, delivery, event, item, judged, machine, queued, sub, unavailable};
 use super::{Rig, contract};
 use crate::domain::{Admission, Admit, Attempt, Lsn, Position, Reason, SourceName};
@@ -73,7 +75,7 @@ async fn an_id_that_was_seen_with_another_digest_is_a_conflict_and_a_dead_letter
     rig.turn().await;
     let letter = rig.store().dead_letter(dead).await.unwrap().unwrap();
     assert_eq!(letter.attempts, [Attempt { at: at(1), reason: Reason::EventIdReused { first } }]);
-    assert_eq!((letter.position, letter.event), (dead, event("evt_1", &entity, "canceled")));
+    assert_eq!((letter.position, letter.event), (dead, event("evt_1", &entity, "canceled").into()));
     assert_eq!(rig.pending(&entity, at(0)).await.len(), 1, "the first stands");
     let again = rig.store().append(queued("evt_1", &entity, "active")).await.unwrap();
     assert_eq!(again, [Admission::Duplicate(first)], "and its digest is still the one that counts");
@@ -117,7 +119,8 @@ async fn an_event_may_be_a_dead_letter_from_the_start(rig: &mut Rig) {
     let reason = Reason::BodyNotJson { detail: "line 1".to_owned() };
     let mut broken = event("evt_1", &sub("sub_a"), "active");
     broken.entity = None;
-    let sent = delivery(vec![item(broken.clone(), Admit::DeadLetter(reason.clone()))]);
+    let broken = Arc::new(broken);
+    let sent = delivery(vec![item(Arc::clone(&broken), Admit::DeadLetter(reason.clone()))]);
     let position = rig.accept(sent.clone()).await[0];
     rig.turn().await;
     let letter = rig.store().dead_letter(position).await.unwrap().unwrap();
@@ -141,8 +144,9 @@ async fn a_replay_is_pending_at_the_commands_position_with_its_earlier_tries(rig
     let first = rig.accept(sent.clone()).await[0];
     rig.judge(&entity, first, dead()).await;
     rig.turn().await;
-    let mapped = event("evt_1", &other, "active");
-    let position = rig.store().command(command(Action::Replay { dead: first, event: mapped.clone() })).await.unwrap();
+    let mapped = Arc::new(event("evt_1", &other, "active"));
+    let position =
+        rig.store().command(command(Action::Replay { dead: first, event: Arc::clone(&mapped) })).await.unwrap();
     rig.turn().await;
     assert_eq!(rig.store().dead_letter(first).await.unwrap(), None);
     let pending = rig.pending(&other, at(0)).await;
@@ -165,7 +169,7 @@ async fn a_replay_that_fails_again_is_a_dead_letter_at_the_commands_position(rig
     rig.judge(&entity, first, dead()).await;
     let mut position = first;
     for tries in 2..5 {
-        let replay = Action::Replay { dead: position, event: event("evt_1", &entity, "active") };
+        let replay = Action::Replay { dead: position, event: event("evt_1", &entity, "active").into() };
         position = rig.store().command(command(replay)).await.unwrap();
         rig.turn().await;
         rig.judge(&entity, position, super::facts::retry(at(20))).await;
@@ -211,9 +215,9 @@ async fn only_a_dead_letter_can_be_replayed_or_discarded(rig: &mut Rig) {
         Action::Discard { dead: pending },
         Action::Discard { dead: letter },
         Action::Discard { dead: Position { lsn: Lsn(999), item: 0 } },
-        Action::Replay { dead: letter, event: event("evt_2", &entity, "active") },
-        Action::Replay { dead: pending, event: event("evt_1", &entity, "active") },
-        Action::Replay { dead: doomed, event: nameless },
+        Action::Replay { dead: letter, event: event("evt_2", &entity, "active").into() },
+        Action::Replay { dead: pending, event: event("evt_1", &entity, "active").into() },
+        Action::Replay { dead: doomed, event: nameless.into() },
     ];
     for action in refused {
         let error = rig.store().command(command(action.clone())).await.unwrap_err();

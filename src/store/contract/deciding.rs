@@ -41,7 +41,7 @@ async fn an_entity_is_the_fold_of_its_entries(rig: &mut Rig) {
         }
         let before = rig.load(&key).await;
         let mut commit = facts::commit(&key, before.as_ref(), rig.adopt(&key).await);
-        (commit.entries, commit.fetched) = (entries, Some(fetched()));
+        (commit.entries, commit.fetched) = (entries.into(), Some(fetched()));
         let lsn = rig.store().commit(commit).await.unwrap();
         assert_eq!(rig.load(&key).await.as_ref(), Some(&expected));
         rig.turn().await;
@@ -56,13 +56,13 @@ async fn a_commit_is_refused_when_the_shard_was_taken_over(rig: &mut Rig) {
     let old = rig.adopt(&key).await;
     let new = rig.adopt(&key).await;
     for epoch in [old, Epoch(new.0 + 1), Epoch(0)] {
-        let commit = Commit { entries: vec![entry(None, "active", vec![])], ..facts::commit(&key, None, epoch) };
+        let commit = Commit { entries: [entry(None, "active", vec![])].into(), ..facts::commit(&key, None, epoch) };
         let error = refused(rig, commit).await;
         assert!(matches!(error, Error::Fenced { shard } if shard == key.shard(SHARDS)), "{error}");
     }
     let other = rig.store().adopt(crate::domain::Shard((key.shard(SHARDS).0 + 1) % SHARDS)).await.unwrap();
     assert!(other <= new, "each shard counts for itself");
-    let commit = Commit { entries: vec![entry(None, "active", vec![])], ..facts::commit(&key, None, new) };
+    let commit = Commit { entries: [entry(None, "active", vec![])].into(), ..facts::commit(&key, None, new) };
     rig.store().commit(commit).await.unwrap();
 }
 
@@ -73,7 +73,7 @@ async fn a_commit_is_refused_when_the_entity_moved_on(rig: &mut Rig) {
     let epoch = rig.adopt(&key).await;
     for version in [0, 2] {
         let commit =
-            Commit { version, entries: vec![entry(None, "active", vec![])], ..facts::commit(&key, None, epoch) };
+            Commit { version, entries: [entry(None, "active", vec![])].into(), ..facts::commit(&key, None, epoch) };
         let error = refused(rig, commit).await;
         let told = matches!(error, Error::Moved { expected, actual: 1, .. } if expected == version);
         assert!(told, "{error}");
@@ -130,7 +130,7 @@ async fn a_commit_without_entries_judges_events_and_leaves_the_entity(rig: &mut 
 async fn commits_of_one_entity_that_race_are_decided_one_by_one(rig: &mut Rig) {
     let key = sub("sub_a");
     let epoch = rig.adopt(&key).await;
-    let commit = Commit { entries: vec![entry(None, "active", vec![])], ..facts::commit(&key, None, epoch) };
+    let commit = Commit { entries: [entry(None, "active", vec![])].into(), ..facts::commit(&key, None, epoch) };
     let racers: Vec<_> = (0..8).map(|_| (rig.shared(), commit.clone())).collect();
     let racers: Vec<_> =
         racers.into_iter().map(|(store, c)| tokio::spawn(async move { store.commit(c).await })).collect();

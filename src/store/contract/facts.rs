@@ -48,7 +48,8 @@ pub(crate) fn event(id: &str, entity: &EntityKey, state: &str) -> Event {
 }
 
 /// An item with its event's own digest.
-pub(crate) fn item(event: Event, admit: Admit) -> Item {
+pub(crate) fn item(event: impl Into<Arc<Event>>, admit: Admit) -> Item {
+    let event = event.into();
     Item { digest: event.digest(), event, admit }
 }
 
@@ -127,7 +128,7 @@ pub(crate) fn commit(entity: &EntityKey, before: Option<&Entity>, epoch: Epoch) 
         entity: entity.clone(),
         epoch,
         version: before.map_or(0, |before| before.version),
-        entries: Vec::new(),
+        entries: Arc::default(),
         judged: Vec::new(),
         fetched: None,
     }
@@ -136,14 +137,16 @@ pub(crate) fn commit(entity: &EntityKey, before: Option<&Entity>, epoch: Epoch) 
 /// The decision that an entity is in the state that its first pending event claims, and every event is done.
 pub(crate) fn decide(entity: &EntityKey, before: Option<&Entity>, pending: &[Pending], epoch: Epoch) -> Commit {
     let mut commit = commit(entity, before, epoch);
+    let mut entries = Vec::new();
     let mut state = before.and_then(|before| before.ladder().machines.get(&machine())).map(|held| held.state.clone());
     for pending in pending {
         let Some(Claim::Observed(claimed)) = pending.event.claims.get(&machine()) else { continue };
         let from = state.as_ref().map(StateName::as_str);
-        commit.entries.push(entry(from, claimed.as_str(), vec![pending.position]));
+        entries.push(entry(from, claimed.as_str(), vec![pending.position]));
         commit.judged.push(judged(pending.position, Disposition::Done));
         state = Some(claimed.clone());
     }
+    commit.entries = entries.into();
     commit
 }
 

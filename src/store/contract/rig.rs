@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -18,6 +19,9 @@ use crate::store::{Commit, Epoch, Error, Options, Scope, Store};
 
 /// How many shards the stores under test have.
 pub(crate) const SHARDS: u16 = 4;
+
+/// Long enough that changes of one entity meet, short enough that much is in the view when something happens.
+const GATHER_FOR: Duration = Duration::from_millis(2);
 
 /// A store under test.
 pub(crate) struct Rig {
@@ -163,7 +167,7 @@ impl Rig {
     ) -> Result<u64, Error> {
         let before = self.load(entity).await;
         let commit = facts::commit(entity, before.as_ref(), self.adopt(entity).await);
-        let commit = Commit { entries, judged, ..commit };
+        let commit = Commit { entries: entries.into(), judged, ..commit };
         self.store().commit(commit).await.map(|lsn| lsn.0)
     }
 
@@ -231,8 +235,13 @@ impl Bench {
 
 /// The options of the stores under test: small, so that every bound is met.
 pub(crate) fn options() -> Options {
-    let mut options =
-        Options { shards: Some(SHARDS), window_decoded_bytes: 4000, entities_bytes: 2000, ..Options::default() };
+    let mut options = Options {
+        shards: Some(SHARDS),
+        window_decoded_bytes: 4000,
+        entities_bytes: 2000,
+        gather_for: GATHER_FOR,
+        ..Options::default()
+    };
     options.overlay_bytes = 4000;
     options.view_cache_bytes = 1 << 20;
     options.journal.segment_bytes = 8 << 10;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{CommandRecord, CommitRecord, DeliveryRecord, Kind, Record, Replay, Standing, StoredAction, StoredAdmit};
 use super::{StoredFetch, StoredItem};
 use crate::domain::{
-    Answer, Attempt, Cause, Check, CheckChange, CheckReason, Claim, Disposition, Entry, EventId, FieldChange,
+    Answer, Attempt, Cause, Check, CheckChange, CheckReason, Claim, Disposition, Entry, Event, EventId, FieldChange,
     FieldName, Flag, FlagChange, Judged, Lsn, MachineRef, Mode, Move, OrderKey, Outcome, Partition, Position, RawJson,
     Reason, Rule, Shard, SourceName, StateName, TimeOf, Timestamp,
 };
@@ -27,8 +27,8 @@ fn delivery() -> Record {
     foreign.order_key = OrderKey::Version(7);
     foreign.claims = BTreeMap::from([(machine(), Claim::Happened(StateName::new("paid")))]);
     let reason = Reason::BodyNotJson { detail: "line 1".to_owned() };
-    let stored = |event, shard: Option<u16>, admit, standing| StoredItem {
-        event,
+    let stored = |event: Event, shard: Option<u16>, admit, standing| StoredItem {
+        event: event.into(),
         digest: [7; 32],
         shard: shard.map(Shard),
         admit,
@@ -58,7 +58,7 @@ fn replay() -> Record {
     command(StoredAction::Replay(Box::new(Replay {
         dead: position(4, 0),
         origin: position(2, 1),
-        event: event("evt_1", &sub("sub_a"), "active"),
+        event: event("evt_1", &sub("sub_a"), "active").into(),
         received_at: at(1),
         body_sha256: [9; 32],
         attempts: vec![Attempt { at: at(3), reason: Reason::UpstreamNotFound }],
@@ -110,7 +110,7 @@ fn commit() -> Record {
     Record::Commit(CommitRecord {
         entity: sub("sub_a"),
         version: 300,
-        entries: vec![full_entry(), small],
+        entries: [full_entry(), small].into(),
         judged: positions.zip(dispositions).map(|(position, disposition)| Judged { position, disposition }).collect(),
         fetched: Some(StoredFetch { url: "https://a.example/1".to_owned(), status: 200, sent_at: at(4) }),
         body: b"{}".as_slice().into(),

@@ -1,6 +1,5 @@
 //! Checking and rebuilding a store that is closed.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -12,6 +11,7 @@ use crate::store::check::{Report, check, rebuild};
 use crate::store::contract::facts::{at, commit, dead, entry, field_entry, judged, queued, retry, sub};
 use crate::store::embedded::EmbeddedStore;
 use crate::store::keys::{self, DueKey};
+use crate::store::redo::Write;
 use crate::store::view::{Meta, View};
 use crate::store::{Error, Options, Store};
 
@@ -28,7 +28,7 @@ async fn furnish(dir: &Path) {
         store.append(queued(&format!("evt_{n}"), &entity, "active")).await.unwrap();
     }
     let mut decided = commit(&entity, None, epoch);
-    decided.entries = vec![entry(None, "active", vec![]), field_entry("plan", "pro")];
+    decided.entries = [entry(None, "active", vec![]), field_entry("plan", "pro")].into();
     let dispositions = [Disposition::Done, retry(at(10)), dead()];
     let positions = (1..).map(|lsn| Position { lsn: Lsn(lsn), item: 0 });
     decided.judged = positions.zip(dispositions).map(|(position, what)| judged(position, what)).collect();
@@ -37,7 +37,7 @@ async fn furnish(dir: &Path) {
 }
 
 /// Opens the view of a closed store and lets somebody change it, as no store ever would.
-fn tamper(dir: &Path, tamper: impl FnOnce(&View) -> BTreeMap<Vec<u8>, Option<Arc<[u8]>>>) {
+fn tamper(dir: &Path, tamper: impl FnOnce(&View) -> Vec<Write>) {
     let view = View::open_at(&dir.join("view"), 1 << 20, Meta::default()).unwrap();
     let (writes, meta) = (tamper(&view), view.meta());
     view.apply(&writes, meta).unwrap();
@@ -72,8 +72,8 @@ async fn every_difference_between_view_and_journal_is_named() {
         let mut value = view.get(&key).unwrap().unwrap();
         *value.last_mut().unwrap() ^= 1;
         let gone = DueKey { at: at(10), entity: entity.clone(), retry: Some(Position { lsn: Lsn(2), item: 0 }) };
-        let dead: Arc<[u8]> = Arc::from([1, 0]);
-        BTreeMap::from([(key, Some(value.into())), (keys::due(&gone), None), (keys::dead(stray), Some(dead))])
+        let stored = |bytes: Vec<u8>| Some(bytes.into());
+        vec![(key, stored(value)), (keys::due(&gone), None), (keys::dead(stray), stored(vec![1, 0]))]
     });
     let report = check(dir.path(), &options()).unwrap();
     let named = problems(&report);

@@ -117,7 +117,8 @@ async fn a_view_that_was_not_built_to_the_end_is_built_anew() {
     let expected = answers(rig.store()).await;
     check(&mut rig, &expected, "the power went while it was built", |path| {
         let view = View::open_at(path, 1 << 20, Meta::default()).unwrap();
-        let gone = view.range(&Table::Entity.all(), 100).unwrap().into_iter().map(|(key, _)| (key, None)).collect();
+        let gone: Vec<_> =
+            view.range(&Table::Entity.all(), 100).unwrap().into_iter().map(|(key, _)| (key, None)).collect();
         view.apply(&gone, Meta { complete: false, ..view.meta() }).unwrap();
         view.close();
     })

@@ -75,7 +75,7 @@ async fn a_full_disk_keeps_nothing_and_the_store_goes_on_when_there_is_space() {
     assert!(matches!(error, Error::Full), "{error}");
     let (status, epoch) = (rig.store().status(), rig.adopt(&entity).await);
     let mut commit = crate::store::contract::facts::commit(&entity, None, epoch);
-    commit.entries = vec![entry(None, "active", vec![])];
+    commit.entries = [entry(None, "active", vec![])].into();
     assert!(matches!(rig.store().commit(commit.clone()).await, Err(Error::Full)));
     let discard = Command { by: "ops".into(), at: at(9), action: Action::Discard { dead: letter } };
     assert!(matches!(rig.store().command(discard.clone()).await, Err(Error::Full)));
@@ -188,7 +188,7 @@ async fn a_commit_in_flight_is_shown_to_nobody() {
     let entity = sub("sub_a");
     let position = rig.accept(queued("evt_1", &entity, "active")).await[0];
     let mut commit = crate::store::contract::facts::commit(&entity, None, rig.adopt(&entity).await);
-    commit.entries = vec![entry(None, "active", vec![position])];
+    commit.entries = [entry(None, "active", vec![position])].into();
     commit.judged = vec![judged(position, Disposition::Done)];
     rig.bench().gate.shut();
     let store = rig.shared();

@@ -1,9 +1,17 @@
 //! Opening a directory, and what is told when it cannot be.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use tempfile::TempDir;
 
 use crate::store::contract::facts::{queued, sub};
+use crate::store::disk::sim::{Dice, SimDisk};
 use crate::store::embedded::EmbeddedStore;
+use crate::store::layout::Layout;
+use crate::store::open::Disks;
+use crate::store::tree::sim::SimTrees;
 use crate::store::{Error, Options, Store};
 
 fn options(shards: Option<u16>) -> Options {
@@ -60,4 +68,24 @@ async fn a_settings_file_that_is_gone_or_not_understood_is_told() {
     assert!(error.to_string().contains("the file is missing, but the journal has 1 records"), "{error}");
     std::fs::write(&path, whole).unwrap();
     assert_eq!(EmbeddedStore::open(dir.path(), options(None)).unwrap().status().pending, 1);
+}
+
+#[test]
+fn a_view_that_was_built_to_the_end_is_not_built_again_when_the_power_goes() {
+    for round in 0..20 {
+        let (files, view) = (SimDisk::default(), SimTrees::default());
+        let disks = Disks { journal: Arc::new(SimDisk::default()), seen: Arc::new(SimDisk::default()) };
+        let layout = Layout::on(Path::new("sim"), Arc::new(files), Arc::new(view.clone()));
+        let built = Arc::new(AtomicU64::new(0));
+        let counter = Arc::clone(&built);
+        let progress = move |_, _| {
+            counter.fetch_add(1, Ordering::SeqCst);
+        };
+        let options = Options { progress: Some(Arc::new(progress)), ..options(None) };
+        let first = EmbeddedStore::by_steps(&layout, &disks, &options).unwrap();
+        view.crash(&mut Dice(round));
+        drop(first);
+        drop(EmbeddedStore::by_steps(&layout, &disks, &options).unwrap());
+        assert_eq!(built.load(Ordering::SeqCst), 1, "in round {round}");
+    }
 }

@@ -122,7 +122,7 @@ async fn a_replay_waits_behind_the_backlog_like_any_event() {
     let first = rig.accept(queued("evt_dead", &entity, "active")).await[0];
     rig.judge(&entity, first, dead()).await;
     let mut sent = backlog(&rig, 40).await;
-    let replay = Action::Replay { dead: first, event: event("evt_dead", &entity, "active") };
+    let replay = Action::Replay { dead: first, event: event("evt_dead", &entity, "active").into() };
     let position = rig.store().command(Command { by: "ops".into(), at: at(9), action: replay }).await.unwrap();
     sent.entry(entity).or_default().push(position);
     assert_eq!(drain(&mut rig, 41, |_| Happening::Nothing).await, sent);

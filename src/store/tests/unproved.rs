@@ -39,7 +39,7 @@ async fn crowd(rig: &Rig) {
         join_all((0..100).map(|n| {
             let other = sub(&format!("sub_{chunk}_{n}"));
             let mut change = commit(&other, None, epochs[usize::from(other.shard(rig.store().shards()).0)]);
-            change.entries = vec![field_entry("notes", "x")];
+            change.entries = [field_entry("notes", "x")].into();
             async { rig.store().commit(change).await.unwrap() }
         }))
         .await;
@@ -57,7 +57,7 @@ async fn nothing_is_decided_on_it_and_it_is_built_anew_when_the_damage_is_found(
     let older = raw(old.clone(), first);
     rig.meddle(|_, view| damage(view, |view| view.tamper(&keys::entity(&entity), Some(&older)))).await.unwrap();
     let mut change = commit(&entity, Some(&old), rig.adopt(&entity).await);
-    change.entries = vec![entry(Some("trialing"), "canceled", vec![])];
+    change.entries = [entry(Some("trialing"), "canceled", vec![])].into();
     let refused = rig.store().commit(change).await;
     assert!(matches!(refused, Err(Error::Stopped { .. })), "{refused:?}");
     rig.meddle(|_, _| {}).await.unwrap();

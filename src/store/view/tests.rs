@@ -1,6 +1,5 @@
 //! What the view keeps, and how it knows that it is whole.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,8 +8,8 @@ use tempfile::TempDir;
 use super::{Meta, View};
 use crate::domain::Lsn;
 use crate::store::Error;
-use crate::store::change::Value;
-use crate::store::keys::{Key, prefixed};
+use crate::store::keys::prefixed;
+use crate::store::redo::Write;
 use crate::store::sled_tree::SledTrees;
 use crate::store::tree::Trees;
 
@@ -32,7 +31,7 @@ fn value(len: usize, byte: u8) -> Arc<[u8]> {
     vec![byte; len].into()
 }
 
-fn writes(pairs: &[(&str, Option<Arc<[u8]>>)]) -> BTreeMap<Key, Value> {
+fn writes(pairs: &[(&str, Option<Arc<[u8]>>)]) -> Vec<Write> {
     pairs.iter().map(|(key, value)| (key.as_bytes().to_vec(), value.clone())).collect()
 }
 
@@ -51,9 +50,9 @@ fn values_of_any_size_are_kept_replaced_and_deleted_and_no_file_is_spilled() {
     let sizes = [0, 1, 4095, 4096, 4097, 8192, 100_000, 20, 300_000, 5000];
     for (n, size) in sizes.into_iter().enumerate() {
         let byte = u8::try_from(n).unwrap();
-        let batch: Vec<(String, Value)> =
+        let batch: Vec<(String, Option<Arc<[u8]>>)> =
             (0..20).map(|key| (format!("e{key:02}"), Some(value(size + key, byte)))).collect();
-        let batch: BTreeMap<Key, Value> = batch.into_iter().map(|(key, value)| (key.into_bytes(), value)).collect();
+        let batch: Vec<Write> = batch.into_iter().map(|(key, value)| (key.into_bytes(), value)).collect();
         view.apply(&batch, meta(1)).unwrap();
         assert_eq!(view.get(b"e07").unwrap(), Some(vec![byte; size + 7]));
         let listed = view.range(&prefixed(b"e"), 100).unwrap();
@@ -63,7 +62,7 @@ fn values_of_any_size_are_kept_replaced_and_deleted_and_no_file_is_spilled() {
         );
     }
     assert!(walked(&view));
-    view.apply(&(0..20).map(|key| (format!("e{key:02}").into_bytes(), None)).collect(), meta(2)).unwrap();
+    view.apply(&(0..20).map(|key| (format!("e{key:02}").into_bytes(), None)).collect::<Vec<_>>(), meta(2)).unwrap();
     assert_eq!((view.range(&prefixed(b"e"), 100).unwrap(), view.meta().pairs, view.meta().sum), (vec![], 0, 0));
     assert_eq!(view.range(&prefixed(b"x"), 100).unwrap(), [], "no part is left behind");
     view.flush().unwrap();

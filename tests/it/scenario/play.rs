@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::sync::Semaphore;
 use tollgate::domain::{Admission, Entity, EntityKey, MachineName, Position, Shard, SourceName, Timestamp};
 use tollgate::engine::clock::{Clock, ManualClock};
 use tollgate::engine::decider::Ladder;
