@@ -156,8 +156,12 @@ mod tests {
         trees.content().into_iter().collect()
     }
 
-    /// Writes one table, then a second that is cut off at its `after`th batch. Answers the trees and the disk.
+    /// Calls of the tree for one batch: each key is looked up, then all are written.
+    const CALLS: u64 = 201;
+
+    /// Writes one table, then a second of three batches that is cut off after so many calls of the tree.
     fn cut_off(after: Option<u64>) -> (SimDisk, SimTrees, Result<(), Error>) {
+        assert_eq!(u64::try_from(BATCH_KEYS).unwrap() + 1, CALLS);
         let (disk, trees) = (SimDisk::default(), SimTrees::default());
         let view = View::open(trees.open(0).unwrap(), meta(0)).unwrap();
         write(&disk, &view, &writes(2 * BATCH_KEYS, 1), meta(10)).unwrap();
@@ -171,12 +175,12 @@ mod tests {
     fn a_view_that_was_cut_off_at_any_batch_is_completed_to_what_it_was_to_be() {
         let (_, whole, done) = cut_off(None);
         done.unwrap();
-        for batches in 0..3 {
-            let (disk, trees, done) = cut_off(Some(batches));
+        for calls in (0..3 * CALLS).step_by(67) {
+            let (disk, trees, done) = cut_off(Some(calls));
             done.unwrap_err();
             let view = View::open(trees.open(0).unwrap(), meta(0)).unwrap();
             let begun = view.meta().writing == Lsn(20);
-            assert_eq!(begun, batches > 0, "nothing is under way before the first batch");
+            assert_eq!(begun, calls >= CALLS, "nothing is under way before the first batch");
             complete(&disk, &view, &Options::default()).unwrap();
             view.prove().unwrap();
             let applied = view.meta().applied;
@@ -187,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_file_that_does_not_fit_completes_nothing() {
-        let (disk, trees, _) = cut_off(Some(2));
+        let (disk, trees, _) = cut_off(Some(2 * CALLS));
         let open = || View::open(trees.open(0).unwrap(), meta(0)).unwrap();
         let file = disk.open(NAME).unwrap();
         let size = file.size().unwrap();
