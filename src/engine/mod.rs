@@ -34,6 +34,7 @@ use crate::domain::{
 };
 use crate::machine::Registry;
 use crate::source::Source;
+use crate::store::courtesy::step_back;
 use crate::store::{self, Action, Command, Store};
 
 use clock::Clock;
@@ -48,6 +49,9 @@ use settings::Settings;
 use tokio::sync::Semaphore;
 use turn::{Core, TURNS_MAX};
 use upstream::Upstream;
+
+/// How far deciding steps back behind the door: a sender waits for its answer, and nobody for a decision.
+const DECIDING_BEHIND: i32 = 3;
 
 /// How often a drain looks whether the turns under way have ended.
 const DRAIN_POLL: Duration = Duration::from_millis(10);
@@ -111,6 +115,7 @@ impl Engine {
             let dispatcher =
                 Dispatcher::start_in_arbiter(&arbiter.handle(), move |_| Dispatcher::new(shared, owns, slots_max));
             let feeding = feed(Arc::clone(running), owned, dispatcher.clone());
+            arbiter.spawn(async { step_back(DECIDING_BEHIND) });
             arbiter.spawn(guarded(Arc::clone(running), "the feeding of a dispatcher", feeding));
             dispatchers.push(dispatcher);
         }

@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::committer::{self, Committer, Elsewhere, Request};
+use super::courtesy::step_back;
 use super::disk::{Lock, OsDisk};
 use super::layout::Layout;
 use super::lock::unpoisoned;
@@ -28,6 +29,9 @@ use crate::domain::{
     Admission, Delivery, Entity, EntityKey, Entry, Kept, Lsn, MachineName, Pending, Position, Recorded, Shard,
     Timestamp,
 };
+
+/// How far the applier steps back: nobody waits for the view.
+const APPLIER_BEHIND: i32 = 6;
 
 /// How many reads may wait for the disk at once.
 const READS_MAX: usize = 16;
@@ -79,7 +83,10 @@ impl EmbeddedStore {
             Ok(())
         };
         let committing = spawn("store-committer", &shared, committing)?;
-        let applying = spawn("store-applier", &shared, move || applier.run())?;
+        let applying = spawn("store-applier", &shared, move || {
+            step_back(APPLIER_BEHIND);
+            applier.run()
+        })?;
         Ok(Self::assemble(shared, requests, vec![committing, applying], lock, Hands::Threads))
     }
 

@@ -25,6 +25,7 @@ mod change;
 mod committer;
 #[cfg(test)]
 mod contract;
+pub(crate) mod courtesy;
 mod door;
 mod error;
 mod gather;

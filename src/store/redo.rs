@@ -1,9 +1,12 @@
 //! The redo file: what is being written to the view.
 //!
 //! A table of the overlay is written to the view in small batches, since sled's memory follows the keys of a batch and
-//! since readers wait for one. In between, the view shows a part of the table: so the whole table stands in this file,
-//! durable, before the first batch. The view says in each batch that it is being written, and up to where; one that is
-//! opened in that state is completed from here, or, should the file not fit, built anew.
+//! since readers wait for one. In between, the view shows a part of the table: so the whole table stands in this file
+//! before the first batch. The view says in each batch that it is being written, and up to where; one that is opened in
+//! that state is completed from here, or, should the file not fit, built anew.
+//!
+//! The file outlives the process, and is not synced, as the view is not: its sync would hold up that of the journal,
+//! which senders wait for. When the power goes in the middle of it the view is built anew.
 
 use std::io;
 use std::sync::Arc;
@@ -93,9 +96,7 @@ fn save(disk: &dyn Disk, writes: &[Write], after: Meta) -> io::Result<()> {
         }
     }
     flush(&mut buffer)?;
-    file.write_at(&sum.finalize().to_be_bytes(), at)?;
-    file.sync()?;
-    disk.sync()
+    file.write_at(&sum.finalize().to_be_bytes(), at)
 }
 
 fn put(buffer: &mut Vec<u8>, bytes: &[u8]) {

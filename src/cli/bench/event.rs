@@ -8,7 +8,7 @@ use crate::source::Source;
 const BEHIND_S: i64 = 20 * 3600;
 
 /// The body, with places for what differs.
-const BODY: &str = r#"{"id":"evt_{event}","object":"event","api_version":"2026-09-30","created":{created},"data":{"object":{"id":"sub_{entity}","object":"subscription","application":null,"application_fee_percent":null,"automatic_tax":{"enabled":true,"liability":{"type":"self"}},"billing_cycle_anchor":1780000000,"cancel_at":null,"cancel_at_period_end":false,"canceled_at":null,"collection_method":"charge_automatically","created":1760000000,"currency":"eur","customer":"cus_QyBench0000001","days_until_due":null,"default_payment_method":"pm_1QyBench0000001","description":"Team plan, billed monthly","discounts":[],"ended_at":null,"items":{"object":"list","data":[{"id":"si_QyBench0000001","object":"subscription_item","created":1760000000,"current_period_end":1782592000,"current_period_start":1780000000,"metadata":{},"price":{"id":"price_1QyBench0000001","object":"price","active":true,"currency":"eur","unit_amount":4900},"quantity":3}],"has_more":false,"total_count":1},"latest_invoice":"in_1QyBench0000001","livemode":true,"metadata":{"team":"measurement"},"pause_collection":null,"status":"{status}","trial_end":null}},"livemode":true,"pending_webhooks":1,"request":{"id":null,"idempotency_key":null},"type":"customer.subscription.updated"}"#;
+const BODY: &str = include_str!("../../../benches/event.json");
 
 /// The names of the places, as long as what is put there.
 const PLACES: [(&str, usize); 4] = [("{event}", 20), ("{created}", 14), ("{entity}", 12), ("{status}", 8)];
