@@ -3,7 +3,9 @@
 //!
 //! [`OsDisk`] is the real one. It is thin on purpose: what is tested above it must be what runs.
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a simulated disk is a test's")]
+#[cfg_attr(not(test), allow(dead_code, reason = "a fuzzer needs only some of its faults"))]
 pub(crate) mod sim;
 
 use std::any::Any;

@@ -20,6 +20,16 @@
 
 mod append;
 mod format;
+#[cfg(any(test, fuzzing))]
+#[allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a broken law is told by a panic"
+)]
+pub(super) mod fuzz;
 mod prune;
 mod reader;
 mod recover;
