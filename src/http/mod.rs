@@ -29,7 +29,7 @@ pub mod yardstick;
 
 pub use openapi::document;
 pub use problem::Problem;
-pub use server::{Error, Server, Settings, serve};
+pub use server::{Error, Refusing, Server, Settings, refuse, serve};
 
 #[cfg(any(test, fuzzing))]
 #[allow(

@@ -84,6 +84,14 @@ pub struct Space {
     pub total: u64,
 }
 
+impl Space {
+    /// Whether so much stays free, or a quarter of a small disk.
+    #[must_use]
+    pub fn has_room(self, reserve_bytes: u64) -> bool {
+        self.free >= reserve_bytes.min(self.total / 4)
+    }
+}
+
 /// One open file. Reading and writing name their place, so that one handle serves many threads.
 pub trait File: Send + Sync {
     /// How many bytes it has.
