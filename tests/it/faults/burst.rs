@@ -29,7 +29,7 @@ const GROWTH_KIB_MAX: u64 = 2 * (16 + 16 + 8 + 8 + 16) * 1024 + 400 * 128;
 const BOUNDS: [(&str, &str); 7] = [
     // Every refusal is logged, which is not what is tried here.
     ("TOLLGATE__TELEMETRY__LEVEL", "error"),
-    ("TOLLGATE__STORE__WAITING", "64"),
+    ("TOLLGATE__STORE__WAITING", "16"),
     ("TOLLGATE__SERVER__BODIES_MAX", "16MiB"),
     ("TOLLGATE__STORE__OVERLAY_SIZE", "16MiB"),
     ("TOLLGATE__STORE__WINDOW_DECODED", "8MiB"),
