@@ -14,3 +14,14 @@ pub mod cli;
 pub mod code;
 pub mod config;
 pub mod telemetry;
+
+#[cfg(any(test, fuzzing))]
+#[allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "what a fuzzer calls tells of a broken law by a panic"
+)]
+pub mod fuzz;

@@ -3,7 +3,7 @@
 //! Colours are always written, and taken out again by anstream unless it is a terminal and `NO_COLOR` is not set.
 //!
 //! Much of what is told was made up by whoever sent a webhook. Nothing that a terminal would obey, or that would turn
-//! the order of what is read, gets out: it is written as `\u001b`, the form that JSON has for it too.
+//! the order of what is read, gets out: it is written out, as everywhere.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,6 +16,9 @@ use serde::Serialize;
 
 use super::failure::Failure;
 use crate::config::Environment;
+use crate::domain::printable::is_hidden;
+
+pub(super) use crate::domain::printable;
 
 /// How wide a terminal is taken to be that doesn't say.
 const WIDTH_USUAL: u16 = 80;
@@ -117,16 +120,6 @@ impl Out {
     }
 }
 
-/// Text of others as one line that can be read as it is.
-pub(super) fn printable(text: &str) -> Cow<'_, str> {
-    if !text.contains(is_hidden) {
-        return Cow::Borrowed(text);
-    }
-    let mut out = String::with_capacity(text.len());
-    text.chars().for_each(|c| push(&mut out, c));
-    Cow::Owned(out)
-}
-
 /// Lines with nothing in them that a terminal obeys but our own colours.
 fn tame(text: &str) -> Cow<'_, str> {
     if !text.contains(|c| is_hidden(c) && c != '\n') {
@@ -145,30 +138,14 @@ fn tame(text: &str) -> Cow<'_, str> {
                 1
             }
             (None, c) => {
-                push(&mut out, c);
+                // In the form that JSON has for it too, for a JSON document must stay one. Writing to a String can't fail.
+                let _ = if is_hidden(c) { write!(out, "\\u{:04x}", u32::from(c)) } else { out.write_char(c) };
                 c.len_utf8()
             }
         };
         rest = rest.get(taken..).unwrap_or_default();
     }
     Cow::Owned(out)
-}
-
-/// Whether a character is none to be seen: a control character, a break of lines, or one that turns the order of text.
-fn is_hidden(c: char) -> bool {
-    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    turns || c.is_control()
-}
-
-fn push(out: &mut String, c: char) {
-    match c {
-        '\n' => out.push_str("\\n"),
-        '\r' => out.push_str("\\r"),
-        '\t' => out.push_str("\\t"),
-        // Writing to a String can't fail.
-        c if is_hidden(c) => drop(write!(out, "\\u{:04x}", u32::from(c))),
-        c => out.push(c),
-    }
 }
 
 /// Rows without borders, so that they can be cut and searched by line; cells are wrapped only to fit a terminal.
@@ -237,12 +214,12 @@ mod tests {
     fn nothing_that_a_terminal_obeys_gets_out() {
         let check = |text: &str, expected: &str| assert_eq!(printable(text), expected);
         check("sub_1 ü \u{5d0}", "sub_1 ü \u{5d0}");
-        check("a\u{1b}[2Jb\nc\r\u{7f}\u{9b}", "a\\u001b[2Jb\\nc\\r\\u007f\\u009b");
-        check("\u{202e}evil\u{2066}\u{200f}", "\\u202eevil\\u2066\\u200f");
-        check(&"x".red().to_string(), "\\u001b[31mx\\u001b[39m");
+        check("a\u{1b}[2Jb\nc\r\u{7f}\u{9b}", "a\\u{1b}[2Jb\\u{a}c\\u{d}\\u{7f}\\u{9b}");
+        check("\u{202e}evil\u{2066}\u{200f}", "\\u{202e}evil\\u{2066}\\u{200f}");
+        check(&"x".red().to_string(), "\\u{1b}[31mx\\u{1b}[39m");
         let text = table(None, &["a", "b"], &rows(&[&["x\ny", "\u{1b}]0;t\u{7}"]]));
-        assert_eq!(text, "a     b\nx\\ny  \\u001b]0;t\\u0007");
-        assert_eq!(block(&["a", "b"], &["\u{7}", "\u{8}"].map(str::to_owned)), "\\u0008\n  a \\u0007");
+        assert_eq!(text, "a        b\nx\\u{a}y  \\u{1b}]0;t\\u{7}");
+        assert_eq!(block(&["a", "b"], &["\u{7}", "\u{8}"].map(str::to_owned)), "\\u{8}\n  a \\u{7}");
         assert_eq!(tame("a\n\u{1b}[5mb\u{1b}]c\u{202e}"), "a\n\\u001b[5mb\\u001b]c\\u202e");
         for ours in ["x".red().to_string(), "x".bold().to_string(), "x".dimmed().to_string(), "x".yellow().to_string()]
         {

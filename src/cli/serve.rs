@@ -1,5 +1,7 @@
 //! `tollgate serve`: takes webhooks, and answers what is known.
 
+mod room;
+
 use std::io::IsTerminal as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +16,7 @@ use super::failure::Failure;
 use crate::code;
 use crate::config::Sources;
 use crate::engine::clock::SystemClock;
-use crate::engine::upstream::HttpUpstream;
+use crate::engine::upstream::{HttpUpstream, Upstream};
 use crate::store::Store;
 use crate::telemetry;
 
@@ -32,8 +34,9 @@ FLEXPRICE_WEBHOOK_SECRET, STANDARD_WEBHOOK_SECRET. With its API key (STRIPE_API_
 FLEXPRICE_API_KEY) it can be asked when an event alone can't decide.
 
 The first start writes a key to operator.key in the data directory. SIGTERM and SIGINT stop the server \
-within 10 s: what was acknowledged is kept, and what is undecided is decided after the next start. Exit \
-code 1 if the store can't be written any more.";
+within 10 s: what was acknowledged is kept, and what is undecided is decided after the next start. With a \
+full disk it answers 503, and goes on when there is room. Exit code 1 if the store can't be written for any other \
+reason.";
 
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -86,11 +89,26 @@ async fn serve(loaded: &Loaded, store: Arc<dyn Store>, context: &Context) -> Res
     let upstream = HttpUpstream::new();
     let upstream =
         upstream.map_err(|error| Failure::new(code::ENGINE_STOPPED, format!("upstreams can't be asked: {error}")))?;
-    let mut running = loaded.start(store, Arc::new(upstream), Arc::new(SystemClock)).await?;
+    let upstream: Arc<dyn Upstream> = Arc::new(upstream);
+    let running = loaded.start(store, Arc::clone(&upstream), Arc::new(SystemClock)).await?;
     if let Err(failure) = greet(&running, loaded, context) {
         // A server is not ended by nobody's reading its first words.
         tracing::warn!(%failure, "the standard output can't be written");
     }
+    let mut loaded = loaded.clone();
+    // The port that was found is kept if it has to begin anew.
+    loaded.config.server.listen = running.address();
+    let mut running = running;
+    loop {
+        let Some(failure) = run_once(running, &mut signals).await? else { return Ok(()) };
+        let store = room::reopened(&loaded, failure, &mut signals).await?;
+        running = loaded.start(store, Arc::clone(&upstream), Arc::new(SystemClock)).await?;
+        tracing::info!("there is room again: serving");
+    }
+}
+
+/// Serves until a signal comes or it ends by itself; answers why it did that.
+async fn run_once(mut running: Running, signals: &mut Signals) -> Result<Option<Failure>, Failure> {
     let ended = tokio::select! {
         failure = running.ended() => Some(failure),
         signal = signals.next() => {
@@ -106,8 +124,8 @@ async fn serve(loaded: &Loaded, store: Arc<dyn Store>, context: &Context) -> Res
     };
     tracing::info!("stopped");
     match ended {
-        Some(failure) => Err(failure),
-        None => stopped,
+        Some(failure) => Ok(Some(failure)),
+        None => stopped.map(|()| None),
     }
 }
 

@@ -7,12 +7,12 @@ use std::fmt::Write as _;
 /// not forge a line of the log, nor one with an escape move the cursor.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_treacherous) {
+    if !text.chars().any(is_hidden) {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len() + 8);
     for c in text.chars() {
-        if is_treacherous(c) {
+        if is_hidden(c) {
             // Writing to a String cannot fail.
             let _ = write!(out, "{}", c.escape_unicode());
         } else {
@@ -22,9 +22,12 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-fn is_treacherous(c: char) -> bool {
+/// Whether a character is none to be seen: a control character, a break of lines, one without width, or one that turns
+/// the order of text.
+#[must_use]
+pub fn is_hidden(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+        || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ impl Cursors {
         Self::new(engine.store_id(), engine.status().store.synced)
     }
 
-    pub(crate) fn new(store: [u8; 16], end: Lsn) -> Self {
+    pub(crate) const fn new(store: [u8; 16], end: Lsn) -> Self {
         let [a, b, c, d, ..] = store;
         Self { store: [a, b, c, d], end }
     }

@@ -8,8 +8,8 @@ use super::dto::{self, Page};
 use super::problem::{Problem, cut};
 use super::query::{Query, invalid};
 use super::shared::Shared;
-use crate::code;
 use crate::domain::Position;
+use crate::{code, engine};
 
 /// List dead letters by position.
 #[utoipa::path(
@@ -76,11 +76,7 @@ pub(crate) async fn replay(
     request: HttpRequest,
     Holder(by): Holder,
 ) -> Result<web::Json<dto::Done>, Problem> {
-    Query::of(&request, &[])?;
-    let dead = position(&path)?;
-    let at = shared.engine.replay(dead, &by).await?;
-    tracing::info!(%dead, %by, "dead letter replayed");
-    Ok(web::Json(dto::Done::of("replay", dead, at, &by)))
+    done("replay", &path, &request, &by, async |dead| shared.engine.replay(dead, &by).await).await
 }
 
 /// Drop a dead letter: somebody has looked at it.
@@ -98,11 +94,22 @@ pub(crate) async fn discard(
     request: HttpRequest,
     Holder(by): Holder,
 ) -> Result<web::Json<dto::Done>, Problem> {
-    Query::of(&request, &[])?;
-    let dead = position(&path)?;
-    let at = shared.engine.discard(dead, &by).await?;
-    tracing::info!(%dead, %by, "dead letter discarded");
-    Ok(web::Json(dto::Done::of("discard", dead, at, &by)))
+    done("discard", &path, &request, &by, async |dead| shared.engine.discard(dead, &by).await).await
+}
+
+/// What an operator did with a dead letter, once it is durable.
+async fn done(
+    action: &'static str,
+    path: &str,
+    request: &HttpRequest,
+    by: &str,
+    act: impl AsyncFnOnce(Position) -> Result<Position, engine::Error>,
+) -> Result<web::Json<dto::Done>, Problem> {
+    Query::of(request, &[])?;
+    let dead = position(path)?;
+    let at = act(dead).await?;
+    tracing::info!(action, %dead, by, "dead letter handled");
+    Ok(web::Json(dto::Done::of(action, dead, at, by)))
 }
 
 fn position(text: &str) -> Result<Position, Problem> {

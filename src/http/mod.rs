@@ -29,7 +29,17 @@ pub mod yardstick;
 
 pub use openapi::document;
 pub use problem::Problem;
-pub use server::{Error, Server, Settings, serve};
+pub use server::{Error, Refusing, Server, Settings, refuse, serve};
 
+#[cfg(any(test, fuzzing))]
+#[allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a broken law is told by a panic"
+)]
+pub(crate) mod fuzz;
 #[cfg(test)]
 mod tests;

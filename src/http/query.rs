@@ -28,7 +28,8 @@ impl Query {
         Self::parse(request.query_string(), known)
     }
 
-    fn parse(text: &str, known: &[&str]) -> Result<Self, Problem> {
+    /// The parameters of a query string.
+    pub(super) fn parse(text: &str, known: &[&str]) -> Result<Self, Problem> {
         let pairs = web::Query::<Vec<(String, String)>>::from_query(text)
             .map_err(|error| Problem::new(code::PARAMETER_INVALID, format!("the query can't be read: {error}")))?;
         let mut parameters = BTreeMap::new();

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use actix_web::dev::ServerHandle;
-use actix_web::{HttpServer, web};
+use actix_web::{App, HttpServer, ResponseError as _, web};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::health;
 use super::keys::Ring;
+use super::problem::Problem;
 use super::routes;
 use super::shared::Shared;
 use crate::code::{self, Code};
@@ -118,6 +120,34 @@ pub fn serve(engine: Engine, keys: Ring, settings: &Settings) -> Result<Server, 
     let handle = server.handle();
     let task = actix_rt::spawn(server);
     Ok(Server { address, handle, task, stopping, in_flight, stop_timeout: settings.stop_timeout })
+}
+
+/// A server that only says why it takes nothing.
+#[derive(Debug)]
+pub struct Refusing(ServerHandle);
+
+/// Binds and answers every request with this code, on the actix system that this is called in; `/healthz` says that
+/// the process lives.
+///
+/// # Errors
+/// [`Error::Listen`] if the address can't be had.
+pub fn refuse(code: Code, listen: SocketAddr) -> Result<Refusing, Error> {
+    let refuse = move || async move { Problem::new(code, code.title).error_response() };
+    let server = HttpServer::new(move || {
+        App::new().route("/healthz", web::get().to(health::live)).default_service(web::to(refuse))
+    });
+    let server = server.workers(1).shutdown_timeout(CLOSE_WITHIN.as_secs()).disable_signals();
+    let server = server.bind(listen).map_err(|source| Error::Listen { address: listen, source })?.run();
+    let handle = server.handle();
+    actix_rt::spawn(server);
+    Ok(Refusing(handle))
+}
+
+impl Refusing {
+    /// Stops, and gives the address free.
+    pub async fn stop(self) {
+        self.0.stop(true).await;
+    }
 }
 
 impl Server {

@@ -19,6 +19,16 @@ pub use registry::{MachineFile, Registry};
 pub use settle::{Asked, Reading, settle};
 pub use spec::Problem;
 
+#[cfg(any(test, fuzzing))]
+#[allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a broken law is told by a panic"
+)]
+pub(crate) mod fuzz;
 #[cfg(test)]
 mod ladder_tests;
 #[cfg(test)]

@@ -191,5 +191,15 @@ impl Source {
     }
 }
 
+#[cfg(any(test, fuzzing))]
+#[allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a broken law is told by a panic"
+)]
+pub(crate) mod fuzz;
 #[cfg(test)]
 mod tests;

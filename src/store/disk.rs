@@ -3,7 +3,9 @@
 //!
 //! [`OsDisk`] is the real one. It is thin on purpose: what is tested above it must be what runs.
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a simulated disk is a test's")]
+#[cfg_attr(not(test), allow(dead_code, reason = "a fuzzer needs only some of its faults"))]
 pub(crate) mod sim;
 
 use std::any::Any;
@@ -80,6 +82,14 @@ pub struct Space {
     pub free: u64,
     /// What the disk has in all.
     pub total: u64,
+}
+
+impl Space {
+    /// Whether so much stays free, or a quarter of a small disk.
+    #[must_use]
+    pub fn has_room(self, reserve_bytes: u64) -> bool {
+        self.free >= reserve_bytes.min(self.total / 4)
+    }
 }
 
 /// One open file. Reading and writing name their place, so that one handle serves many threads.

@@ -28,6 +28,16 @@ mod contract;
 pub(crate) mod courtesy;
 mod door;
 mod error;
+#[cfg(any(test, fuzzing))]
+#[allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a broken law is told by a panic"
+)]
+pub(crate) mod fuzz;
 mod gather;
 mod ids;
 mod keys;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Error;
+use super::disk::is_full;
 use super::keys::Key;
 use super::layout::set_aside;
 use super::tree::{Pairs, Tree, Trees};
@@ -114,6 +115,8 @@ fn fenced<T>(path: &Path, call: impl FnOnce() -> sled::Result<T>) -> Result<T, E
     let place = || path.display().to_string();
     match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(found)) => Ok(found),
+        // Nothing is wrong with the view then but that it lacks what could not be written.
+        Ok(Err(sled::Error::Io(error))) if is_full(&error) => Err(Error::Full),
         Ok(Err(sled::Error::Io(error))) => {
             Err(Error::Io { action: format!("using the view `{}`", place()), detail: error.to_string() })
         }

@@ -6,37 +6,27 @@
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use serde_json::Value;
-use tollgate::domain::Timestamp;
 use tollgate::engine::clock::{Clock, SystemClock};
-use tollgate::source::spec::SourceSpec;
-use tollgate::source::{SHIPPED, Secrets, SigningSecret, Source};
 
-use crate::server::{STANDARD_SECRET, STRIPE_SECRET, Server, post};
+use crate::load::{Load, random, source, told};
+use crate::server::{STRIPE_SECRET, Server, post};
 
-const PAYMENTS: usize = 300;
-const STATES: [&str; 4] = ["pending", "authorized", "captured", "settled"];
 const SENDERS: usize = 6;
-
-/// One event to deliver: its id and body, and where it was acknowledged.
-struct Outgoing {
-    id: String,
-    body: String,
-    acknowledged: Mutex<Option<String>>,
-}
 
 #[test]
 fn a_server_killed_at_random_loses_nothing_and_decides_nothing_twice() {
-    let rounds = rounds();
+    let rounds = told("TOLLGATE_KILL_ROUNDS", 25);
+    // In many rounds there is more to send, so that each has its share.
+    let payments = 300.max(rounds * 20);
     let data = tempfile::tempdir().unwrap();
     let upstream = upstream();
     let environment = environment(upstream);
-    let events = events();
-    let queue = shuffled(&events);
+    let load = Load::of_payments(payments, 0);
+    let queue = load.shuffled();
     let next = AtomicUsize::new(0);
 
     let server = Server::start(data.path(), &environment);
@@ -51,7 +41,7 @@ fn a_server_killed_at_random_loses_nothing_and_decides_nothing_twice() {
         let address = server.address();
         std::thread::scope(|scope| {
             for _ in 0..SENDERS {
-                scope.spawn(|| send(address, &events, &queue, &next, until));
+                scope.spawn(|| load.send(address, &queue, &next, until));
             }
             std::thread::sleep(Duration::from_millis(random(&mut seed) % 120));
             server.kill();
@@ -59,86 +49,23 @@ fn a_server_killed_at_random_loses_nothing_and_decides_nothing_twice() {
     }
     let server = Server::start(data.path(), &environment);
     // What was not acknowledged is sent again, as senders do.
-    let all: Vec<usize> = (0..events.len()).collect();
-    send(server.address(), &events, &all, &AtomicUsize::new(0), all.len());
+    let during = load.acknowledged();
+    load.send_all(server.address());
     server.settle();
-    assert_decided_once(&server, &events);
+    let kept = load.assert_kept(&server);
+    println!("{rounds} rounds, {during} events acknowledged in them: {kept:?}");
     let killed = end_of(&server);
-    assert_eq!(killed.len(), PAYMENTS);
-    drop(server);
+    assert_eq!(killed.len(), payments);
+    server.kill();
+    let (sound, why) = Server::check(data.path());
+    assert!(sound, "{why}");
 
     let calm = tempfile::tempdir().unwrap();
     let server = Server::start(calm.path(), &environment);
-    let again = self::events();
-    send(server.address(), &again, &queue, &AtomicUsize::new(0), queue.len());
+    let again = Load::of_payments(payments, 0);
+    again.send(server.address(), &queue, &AtomicUsize::new(0), queue.len());
     server.settle();
     assert_eq!(killed, end_of(&server), "the entities differ from a run without kills");
-}
-
-fn rounds() -> usize {
-    #[expect(clippy::disallowed_methods, reason = "how many rounds is told from outside")]
-    let rounds = std::env::var("TOLLGATE_KILL_ROUNDS");
-    rounds.ok().and_then(|text| text.parse().ok()).unwrap_or(25)
-}
-
-fn events() -> Vec<Outgoing> {
-    let mut out = Vec::new();
-    for payment in 0..PAYMENTS {
-        for (step, state) in STATES.iter().enumerate() {
-            let at = Timestamp::from_secs(1_700_000_000 + 10 * i64::try_from(step).unwrap());
-            let body = format!(
-                r#"{{"type":"payment.updated","timestamp":"{at}","data":{{"id":"pay_{payment}","status":"{state}","amount":"{step}.50"}}}}"#
-            );
-            out.push(Outgoing { id: format!("msg_{payment}_{step}"), body, acknowledged: Mutex::new(None) });
-        }
-    }
-    out
-}
-
-/// Every event once or twice, in an order of its own.
-fn shuffled(events: &[Outgoing]) -> Vec<usize> {
-    let mut seed = 42;
-    let mut queue: Vec<usize> = (0..events.len()).chain((0..events.len()).filter(|index| index % 3 == 0)).collect();
-    for index in (1..queue.len()).rev() {
-        queue.swap(index, usize::try_from(random(&mut seed)).unwrap() % (index + 1));
-    }
-    queue
-}
-
-/// Sends from the queue until its end or the first failure; an answer is noted, and must be the same each time.
-fn send(address: SocketAddr, events: &[Outgoing], queue: &[usize], next: &AtomicUsize, until: usize) {
-    let source = source("standard", STANDARD_SECRET);
-    loop {
-        let at = next.fetch_add(1, Ordering::SeqCst);
-        let Some(index) = queue.get(at).filter(|_| at < until) else { return };
-        let event = &events[*index];
-        let headers = source.sign(0, &event.id, event.body.as_bytes(), SystemClock.now());
-        let Some((status, answer)) = post(address, "standard", &headers, event.body.as_bytes()) else { return };
-        if status == 503 {
-            continue;
-        }
-        assert_eq!(status, 200, "{answer}");
-        let position = answer["position"].as_str().unwrap().to_owned();
-        let mut acknowledged = event.acknowledged.lock().unwrap();
-        let first = acknowledged.get_or_insert_with(|| position.clone());
-        assert_eq!(*first, position, "{} was acknowledged in two places", event.id);
-    }
-}
-
-fn assert_decided_once(server: &Server, events: &[Outgoing]) {
-    let mut decided: BTreeMap<String, u32> = BTreeMap::new();
-    for entry in server.all("/v1/entries") {
-        for position in entry["positions"].as_array().unwrap() {
-            if entry["entity"]["kind"] == "payment" {
-                *decided.entry(position.as_str().unwrap().to_owned()).or_default() += 1;
-            }
-        }
-    }
-    for event in events {
-        let position = event.acknowledged.lock().unwrap().clone().expect("every event was acknowledged in the end");
-        assert_eq!(decided.get(&position), Some(&1), "{} at {position}", event.id);
-    }
-    assert_eq!(decided.len(), events.len(), "something was decided that nobody sent");
 }
 
 /// What each payment ended as.
@@ -195,19 +122,4 @@ fn upstream() -> SocketAddr {
         }
     });
     address
-}
-
-fn source(name: &str, secret: &str) -> Source {
-    let text = SHIPPED.iter().find(|(shipped, _)| *shipped == name).unwrap().1;
-    let spec: SourceSpec = toml::from_str(text).unwrap();
-    let secrets = Secrets { signing: vec![SigningSecret::new(secret)], ..Secrets::default() };
-    Source::compile(&spec, &secrets).unwrap()
-}
-
-/// xorshift64: any sequence will do, if it is the same each time.
-fn random(seed: &mut u64) -> u64 {
-    *seed ^= *seed << 13;
-    *seed ^= *seed >> 7;
-    *seed ^= *seed << 17;
-    *seed
 }

@@ -5,14 +5,18 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::print_stdout,
     reason = "a test may panic"
 )]
 
 mod cases;
 mod cli;
 mod dependencies;
+mod faults;
 mod kill;
 mod layering;
+mod load;
+mod outage;
 mod scenario;
 mod server;
 mod sources;

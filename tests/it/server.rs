@@ -55,11 +55,57 @@ impl Server {
         self.child.wait().unwrap();
     }
 
+    /// SIGTERM.
+    pub(crate) fn terminate(&self) {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    /// Waits until it has ended; answers its exit code.
+    pub(crate) fn exit_code(mut self) -> Option<i32> {
+        self.child.wait().unwrap().code()
+    }
+
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
+    }
+
+    /// The most memory that it had so far, in KiB.
+    pub(crate) fn peak_kib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    /// What `tollgate store check` says of a data directory that no server has open: whether it is sound, and why not.
+    pub(crate) fn check(data: &Path) -> (bool, String) {
+        let checked =
+            Command::new(env!("CARGO_BIN_EXE_tollgate")).args(["store", "check", "--data"]).arg(data).output().unwrap();
+        (checked.status.success(), String::from_utf8_lossy(&checked.stderr).into_owned())
+    }
+
     /// Reads a document with the operator's key. None if the server does not answer.
     pub(crate) fn get(&self, path: &str) -> Option<(u16, Value)> {
         let key = std::fs::read_to_string(self.data.join("operator.key")).unwrap_or_default();
         let head = format!("GET {path} HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {}\r\n", key.trim());
-        exchange(self.address, &head, b"")
+        let answer = exchange(self.address, &closing(&head, b""))?;
+        Some((answer.status, answer.json()))
+    }
+
+    /// Every move of the feed from the start.
+    pub(crate) fn feed(&self) -> Vec<Value> {
+        let (mut out, mut after) = (Vec::new(), String::new());
+        loop {
+            let (status, page) = self.get(&format!("/v1/transitions?limit=500{after}")).expect("an answer");
+            assert_eq!(status, 200, "{page}");
+            let items = page["items"].as_array().unwrap();
+            if items.is_empty() {
+                return out;
+            }
+            out.extend(items.iter().cloned());
+            after = format!("&after={}", page["next"].as_str().unwrap());
+        }
     }
 
     /// All items of a listing, page by page.
@@ -83,7 +129,7 @@ impl Server {
         loop {
             let key = std::fs::read_to_string(self.data.join("operator.key")).unwrap();
             let head = format!("GET /metrics HTTP/1.1\r\nhost: t\r\nauthorization: Bearer {}\r\n", key.trim());
-            let text = exchange_text(self.address, &head, b"").expect("an answer").1;
+            let text = exchange(self.address, &closing(&head, b"")).expect("an answer").text;
             if text.lines().any(|line| line == "tollgate_pending 0") {
                 return;
             }
@@ -111,34 +157,82 @@ pub(crate) fn post(
     for (name, value) in headers {
         write!(head, "{name}: {value}\r\n").unwrap();
     }
-    exchange(address, &head, body)
+    let answer = exchange(address, &closing(&head, body))?;
+    Some((answer.status, answer.json()))
 }
 
-fn exchange(address: SocketAddr, head: &str, body: &[u8]) -> Option<(u16, Value)> {
-    let (status, text) = exchange_text(address, head, body)?;
-    Some((status, serde_json::from_str(&text).unwrap_or(Value::Null)))
+/// An answer, taken apart.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) text: String,
 }
 
-fn exchange_text(address: SocketAddr, head: &str, body: &[u8]) -> Option<(u16, String)> {
-    let mut stream = TcpStream::connect(address).ok()?;
-    stream.set_read_timeout(Some(Duration::from_secs(20))).ok()?;
-    let mut request = format!("{head}connection: close\r\n\r\n").into_bytes();
-    request.extend_from_slice(body);
-    stream.write_all(&request).ok()?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).ok()?;
-    let text = String::from_utf8(answer).ok()?;
-    let (head, body) = text.split_once("\r\n\r\n")?;
-    let status = head.split_whitespace().nth(1)?.parse().ok()?;
-    let length = head.lines().find_map(|line| {
-        line.to_ascii_lowercase().strip_prefix("content-length:").and_then(|text| text.trim().parse::<usize>().ok())
-    });
-    // A chunked answer ends with its last chunk; a cut one is no answer.
-    match length {
-        Some(length) if body.len() < length => None,
-        Some(_) => Some((status, body.to_owned())),
-        None => Some((status, unchunk(body)?)),
+impl Answer {
+    /// The body as JSON; null if it is none.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.text).unwrap_or(Value::Null)
     }
+
+    /// The value of a header, whose name is given in lower case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let named = |line: &&str| line.to_ascii_lowercase().starts_with(&format!("{name}:"));
+        self.head.lines().find(named).and_then(|line| line.split_once(':')).map(|(_, value)| value.trim())
+    }
+}
+
+/// A request, after which the connection is closed.
+fn closing(head: &str, body: &[u8]) -> Vec<u8> {
+    [format!("{head}connection: close\r\n\r\n").as_bytes(), body].concat()
+}
+
+/// Sends a request that closes its connection, and reads the answer. None if no whole one came.
+pub(crate) fn exchange(address: SocketAddr, request: &[u8]) -> Option<Answer> {
+    let mut stream = connect(address)?;
+    stream.write_all(request).ok()?;
+    read_answer(&mut stream)
+}
+
+/// A connection that does not wait for ever.
+pub(crate) fn connect(address: SocketAddr) -> Option<TcpStream> {
+    let stream = TcpStream::connect(address).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(60))).ok()?;
+    Some(stream)
+}
+
+/// Reads one answer, the last of its connection; none if it is not whole.
+pub(crate) fn read_answer(stream: &mut TcpStream) -> Option<Answer> {
+    next_answer(stream, &mut Vec::new())
+}
+
+/// Reads the next answer of a connection; `read` holds what was read beyond it.
+pub(crate) fn next_answer(stream: &mut TcpStream, read: &mut Vec<u8>) -> Option<Answer> {
+    let mut chunk = [0; 16 << 10];
+    loop {
+        if let Some((answer, used)) = whole(read) {
+            read.drain(..used);
+            return Some(answer);
+        }
+        match stream.read(&mut chunk).ok()? {
+            0 => return None,
+            more => read.extend_from_slice(&chunk[..more]),
+        }
+    }
+}
+
+/// The answer that these bytes begin with, if it is whole, and its length. A chunked one ends with its last chunk.
+fn whole(bytes: &[u8]) -> Option<(Answer, usize)> {
+    let (head, body) = std::str::from_utf8(bytes).ok()?.split_once("\r\n\r\n")?;
+    let status = head.split_whitespace().nth(1)?.parse().ok()?;
+    let mut answer = Answer { status, head: head.to_owned(), text: String::new() };
+    let length = answer.header("content-length").and_then(|text| text.parse::<usize>().ok());
+    let Some(length) = length else {
+        answer.text = unchunk(body)?;
+        return Some((answer, bytes.len()));
+    };
+    body.get(..length)?.clone_into(&mut answer.text);
+    Some((answer, head.len() + 4 + length))
 }
 
 fn unchunk(mut body: &str) -> Option<String> {

@@ -25,7 +25,7 @@ use tollgate::store::{Action, Command, Epoch, Store};
 use crate::scenario::settings;
 
 /// 2026-11-30T10:00:00Z.
-const NOW: i64 = 1_796_032_800;
+pub(crate) const NOW: i64 = 1_796_032_800;
 
 /// A ladder that panics at one event, until it is repaired.
 struct Broken {
@@ -83,16 +83,16 @@ impl Upstream for Gate {
 }
 
 /// Everything that turns need, over a store in memory.
-struct World {
-    core: Core,
-    clock: ManualClock,
-    source: Arc<Source>,
-    store: Arc<MemoryStore>,
+pub(crate) struct World {
+    pub(crate) core: Core,
+    pub(crate) clock: ManualClock,
+    pub(crate) source: Arc<Source>,
+    pub(crate) store: Arc<MemoryStore>,
     epoch: Epoch,
 }
 
 impl World {
-    async fn new(decider: Arc<dyn Decider>, upstream: Arc<dyn Upstream>, settings: Settings) -> Self {
+    pub(crate) async fn new(decider: Arc<dyn Decider>, upstream: Arc<dyn Upstream>, settings: Settings) -> Self {
         let clock = ManualClock::new(Timestamp::from_secs(NOW));
         let source = stripe();
         let sources = BTreeMap::from([(source.name().clone(), Arc::clone(&source))]);
@@ -116,7 +116,7 @@ impl World {
     }
 
     /// Turns until nothing is left to do now.
-    async fn run(&self, key: &EntityKey) {
+    pub(crate) async fn run(&self, key: &EntityKey) {
         let mut held = None;
         while self.core.turn(key, self.epoch, &mut held).await.unwrap() != Next::Idle {}
     }
@@ -161,11 +161,11 @@ fn told(source: &Source, event: &str, subscription: &str, status: &str, ago: i64
     source.deliver(&verified, &headers, Bytes::from(body), now)
 }
 
-fn entity(delivery: &Delivery) -> EntityKey {
+pub(crate) fn entity(delivery: &Delivery) -> EntityKey {
     delivery.items[0].event.entity.clone().unwrap()
 }
 
-fn turn_test(test: impl Future<Output = ()>) {
+pub(crate) fn turn_test(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(test);
 }
 

@@ -4,7 +4,8 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::*;
-use crate::http::{Server, Settings, serve};
+use crate::code;
+use crate::http::{Server, Settings, refuse, serve};
 
 struct Running {
     server: Server,
@@ -184,4 +185,27 @@ async fn an_address_that_is_taken_is_named() {
 
 fn settings_like() -> Settings {
     Config::load(&Inputs::default()).unwrap().server.settings()
+}
+
+#[actix_web::test]
+async fn a_server_that_only_refuses_says_why_and_when_to_come_again() {
+    // A port that was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let refusing = refuse(code::DISK_FULL, address).unwrap();
+    let ask = async |request: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        read(&mut stream).await
+    };
+    let post = "POST /webhooks/stripe HTTP/1.1\r\nhost: t\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
+    let answer = ask(post).await;
+    has(&answer, "503", "disk_full");
+    assert!(answer.contains("retry-after: 30"), "{answer}");
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n");
+    has(&ask(&get("/readyz")).await, "503", "disk_full");
+    assert!(ask(&get("/healthz")).await.starts_with("HTTP/1.1 200"));
+    refusing.stop().await;
+    assert!(TcpStream::connect(address).await.is_err(), "the address is free again");
 }

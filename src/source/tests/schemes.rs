@@ -1,119 +1,13 @@
 //! Signature schemes as rows: what each provider publishes (or what its scheme gives) must come out bit for bit.
 
 use super::*;
+use crate::source::fuzz::rows::*;
 
 /// A source of which only the signature matters.
 fn row(signature: &str, secret: &str) -> Source {
     let toml = format!("name = \"row\"\n[signature]\nkey_len_min = 4\n{signature}\n[event]\n");
     compile(&spec(&toml), &[secret])
 }
-
-const STRIPE: &str = r#"
-headers = [{ signature = "Stripe-Signature" }]
-parse = { form = "pairs", separator = ",", timestamp = "t", signatures = ["v1"] }
-key_decode = ["utf8"]
-signed = "{timestamp}.{body}"
-encoding = "hex"
-timestamp_unit = "unix_s"
-window = "one_sided"
-tolerance_s = 300
-"#;
-const STANDARD: &str = r#"
-headers = [{ id = "webhook-id", timestamp = "webhook-timestamp", signature = "webhook-signature" }]
-parse = { form = "list", separator = " ", label_separator = ",", labels = ["v1"] }
-key_decode = ["base64"]
-key_prefix = "whsec_"
-signed = "{id}.{timestamp}.{body}"
-encoding = "base64"
-timestamp_unit = "unix_s"
-window = "two_sided"
-tolerance_s = 300
-"#;
-const PADDLE: &str = r#"
-headers = [{ signature = "Paddle-Signature" }]
-parse = { form = "pairs", separator = ";", timestamp = "ts", signatures = ["h1"] }
-key_decode = ["utf8"]
-signed = "{timestamp}:{body}"
-encoding = "hex"
-timestamp_unit = "unix_s"
-window = "one_sided"
-tolerance_s = 5
-"#;
-const ORB: &str = r#"
-headers = [{ timestamp = "X-Orb-Timestamp", signature = "X-Orb-Signature" }]
-parse = { form = "list", separator = " ", label_separator = "=", labels = ["v1"] }
-key_decode = ["utf8"]
-signed = "v1:{timestamp}:{body}"
-encoding = "hex"
-timestamp_unit = "naive_utc"
-window = "two_sided"
-tolerance_s = 300
-"#;
-const RECURLY: &str = r#"
-headers = [{ signature = "recurly-signature" }]
-parse = { form = "list", separator = ",", timestamp_first = true }
-key_decode = ["utf8"]
-signed = "{timestamp}.{body}"
-encoding = "hex"
-timestamp_unit = "unix_ms"
-window = "two_sided"
-tolerance_s = 300
-"#;
-const GITHUB: &str = r#"
-headers = [{ signature = "X-Hub-Signature-256" }]
-parse = { form = "plain", prefix = "sha256=" }
-key_decode = ["utf8"]
-signed = "{body}"
-encoding = "hex"
-window = "none"
-"#;
-// Lemon Squeezy, Razorpay and GoCardless: a bare hex code over the body.
-const BARE_HEX: &str = r#"
-headers = [{ signature = "X-Signature" }]
-parse = { form = "plain" }
-key_decode = ["utf8"]
-signed = "{body}"
-encoding = "hex"
-window = "none"
-"#;
-const SQUARE: &str = r#"
-headers = [{ signature = "x-square-hmacsha256-signature" }]
-parse = { form = "plain" }
-key_decode = ["utf8"]
-signed = "{url}{body}"
-url = "https://example.com/webhook"
-encoding = "base64"
-window = "none"
-"#;
-const SHOPIFY: &str = r#"
-headers = [{ signature = "Shopify-Hmac-Sha256" }, { signature = "X-Shopify-Hmac-Sha256" }]
-parse = { form = "plain" }
-key_decode = ["utf8"]
-signed = "{body}"
-encoding = "base64"
-window = "none"
-"#;
-/// Adyen's header form: the key is hexadecimal.
-const ADYEN: &str = r#"
-headers = [{ signature = "hmacsignature" }]
-parse = { form = "plain" }
-key_decode = ["hex"]
-signed = "{body}"
-encoding = "base64"
-window = "none"
-"#;
-/// Polar: secrets of either age, used whole or decoded.
-const POLAR: &str = r#"
-headers = [{ id = "webhook-id", timestamp = "webhook-timestamp", signature = "webhook-signature" }]
-parse = { form = "list", separator = " ", label_separator = ",", labels = ["v1"] }
-key_decode = ["base64", "utf8"]
-key_prefix = "whsec_"
-signed = "{id}.{timestamp}.{body}"
-encoding = "base64"
-timestamp_unit = "unix_s"
-window = "two_sided"
-tolerance_s = 300
-"#;
 
 const P: &str = r#"{"id":"evt_1","object":"event","type":"invoice.paid","created":1700000000}"#;
 

@@ -31,6 +31,10 @@ const TRAILER_MAGIC: [u8; 4] = *b"TEND";
 /// The largest frame that the form can hold. A length never looks like a magic word: those begin with 0x54.
 pub(super) const FRAME_LEN_MAX: usize = 1 << 30;
 
+/// The highest LSN and incarnation that are taken for one: nobody ever comes so far, and what follows them can be
+/// counted without an overflow.
+const NUMBER_MAX: u64 = 1 << 62;
+
 /// The head of a segment file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SegmentHeader {
@@ -128,10 +132,12 @@ impl SegmentHeader {
             let (incarnation, first) = (fields.u64()?, Lsn(fields.u64()?));
             Some(Self { store_id, incarnation, first, generation: fields.u32()? })
         };
-        is_sealed(bytes, SEGMENT_HEADER_LEN)
-            .then(header)
-            .flatten()
-            .ok_or_else(|| "the checksum of the segment's header is wrong".to_owned())
+        let sealed = is_sealed(bytes, SEGMENT_HEADER_LEN).then(header).flatten();
+        let header = sealed.ok_or_else(|| "the checksum of the segment's header is wrong".to_owned())?;
+        if header.incarnation > NUMBER_MAX || header.first.0 > NUMBER_MAX {
+            return Err("the segment's header has numbers beyond any bound".to_owned());
+        }
+        Ok(header)
     }
 }
 
@@ -164,7 +170,8 @@ impl GroupHeader {
             synced: fields.u64()?,
             count: fields.u32()?,
         };
-        ((header.kind == GroupKind::Frames) == (header.count > 0)).then_some(header)
+        let is_bounded = header.incarnation <= NUMBER_MAX && header.first.0 <= NUMBER_MAX;
+        (is_bounded && (header.kind == GroupKind::Frames) == (header.count > 0)).then_some(header)
     }
 }
 
@@ -278,7 +285,9 @@ pub(super) fn decode_footer(bytes: &[u8]) -> Option<(Vec<IndexEntry>, Trailer)> 
     (fields.u32()? == count).then_some(())?;
     let store_id = StoreId(fields.take()?);
     let (incarnation, last, end) = (fields.u64()?, Lsn(fields.u64()?), fields.u64()?);
-    Some((index, Trailer { store_id, incarnation, last, end }))
+    let numbers = index.iter().flat_map(|entry| [entry.lsn.0, entry.incarnation]).chain([last.0, incarnation]);
+    let is_bounded = numbers.max().is_none_or(|number| number <= NUMBER_MAX);
+    is_bounded.then_some((index, Trailer { store_id, incarnation, last, end }))
 }
 
 /// Whether the first `len` bytes end in the checksum of those before it.

@@ -20,6 +20,16 @@
 
 mod append;
 mod format;
+#[cfg(any(test, fuzzing))]
+#[allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a broken law is told by a panic"
+)]
+pub(super) mod fuzz;
 mod prune;
 mod reader;
 mod recover;
@@ -165,7 +175,7 @@ impl Journal {
         let disk = &self.shared.disk;
         let space =
             disk.space().map_err(|error| failed(format!("asking for the room of `{}`", disk.place("")), &error))?;
-        if space.free < self.options.reserve_bytes.min(space.total / 4) { Err(Error::Full) } else { Ok(()) }
+        if space.has_room(self.options.reserve_bytes) { Ok(()) } else { Err(Error::Full) }
     }
 
     /// The last durable LSN. The next append gets the one behind it.

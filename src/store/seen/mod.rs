@@ -10,6 +10,16 @@
 //! the journal. Files are written by [`Work`], which may run on another thread.
 
 mod bucket;
+#[cfg(any(test, fuzzing))]
+#[allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a broken law is told by a panic"
+)]
+pub(super) mod fuzz;
 mod key;
 mod open;
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod bounds;
 mod checking;
 mod damage;
 mod faults;
+mod flips;
 mod opening;
 mod overflow;
 mod unproved;

@@ -92,3 +92,28 @@ fn the_literal_bytes_are_what_is_written() {
     assert_eq!(hex::encode(used), SECOND.concat());
     assert!(rest.iter().all(|byte| *byte == 0));
 }
+
+#[test]
+fn a_right_checksum_over_numbers_that_nobody_reaches_is_refused() {
+    for field in [24..32, 32..40] {
+        let mut header = bytes(FIRST)[..48].to_vec();
+        header[field].fill(0xff);
+        let sum = crc32fast::hash(&header[..44]);
+        header[44..].copy_from_slice(&sum.to_be_bytes());
+        let disk = SimDisk::default();
+        disk.put(FIRST_NAME, &header);
+        let error = Journal::open_on(Arc::new(disk), OPTIONS, Lsn(0)).unwrap_err().to_string();
+        assert!(error.contains("numbers beyond any bound"), "{error}");
+    }
+    // Within a file such a group is none: what nobody vouches for is cut.
+    let mut first = bytes(FIRST)[..48].to_vec();
+    let mut mark = bytes(FIRST)[48..104].to_vec();
+    mark[24..32].fill(0xff);
+    let sum = crc32fast::hash(&mark[..52]);
+    mark[52..].copy_from_slice(&sum.to_be_bytes());
+    first.extend(mark);
+    let disk = SimDisk::default();
+    disk.put(FIRST_NAME, &first);
+    let (_, found) = open(&disk);
+    assert_eq!((found.last, found.incarnation, found.cut.is_some()), (Lsn(0), 2, true));
+}

@@ -162,6 +162,9 @@ impl BucketFile {
         if Span::of_name(name) != Some((header.span.first, header.span.last)) {
             return Ok(Err("its header and its name differ".to_owned()));
         }
+        if header.words == 0 {
+            return Ok(Err("its header tells of no filter".to_owned()));
+        }
         let size = file.size()?;
         let tail = header.tail().filter(|(at, len)| at.checked_add(wide(*len)) == Some(size));
         let Some((at, len)) = tail else { return Ok(Err("its size is not what its header says".to_owned())) };

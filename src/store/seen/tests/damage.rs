@@ -162,3 +162,19 @@ fn another_stores_ids_are_not_taken() {
     let (_, opened) = Seen::open_on(Arc::new(disk), StoreId([8; 16]), Lsn(900), DAY).unwrap();
     assert_eq!((opened.garbled.len(), opened.replay_from), (2, Lsn(1)));
 }
+
+#[test]
+fn a_bucket_that_tells_of_no_filter_is_garbled() {
+    let disk = SimDisk::default();
+    filled(&disk, 200, 200);
+    let name = buckets_of(&disk)[0].clone();
+    let mut content = disk.content(&name)[..4096].to_vec();
+    // No ids and no words of a filter, and every checksum right.
+    content[56..72].fill(0);
+    let sum = crc32fast::hash(&content[..4092]);
+    content[4092..].copy_from_slice(&sum.to_be_bytes());
+    content.extend(crc32fast::hash(&[]).to_be_bytes());
+    disk.put(&name, &content);
+    let (_, opened) = open(&disk, 200);
+    assert_eq!((opened.garbled.len(), opened.replay_from), (1, Lsn(1)));
+}

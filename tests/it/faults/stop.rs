@@ -1,0 +1,63 @@
+//! SIGTERM in mid-load: answers in flight are finished, every acknowledged event is there, the journal is closed, and the
+//! exit code is 0.
+
+use std::io::Write;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use tollgate::domain::Lsn;
+use tollgate::store::journal::{self, Journal};
+
+use super::scale;
+use crate::load::{Load, random};
+use crate::server::{Server, connect, read_answer};
+
+const SENDERS: usize = 6;
+
+#[test]
+fn a_stop_in_mid_load_finishes_its_answers_and_loses_nothing() {
+    let rounds = 3 * scale();
+    let load = Load::of_payments(400 * scale(), 400);
+    let queue = load.shuffled();
+    let next = AtomicUsize::new(0);
+    let data = tempfile::tempdir().unwrap();
+    let mut seed = 11;
+    for round in 0..rounds {
+        let server = Server::start(data.path(), &[]);
+        let address = server.address();
+        let until = queue.len() * (round + 1) / (rounds + 1);
+        // One request is half there when the signal comes.
+        let request = load.request(round, false);
+        let (first, rest) = request.split_at(request.len() - 100);
+        let mut half_sent = connect(address).unwrap();
+        half_sent.write_all(first).unwrap();
+        let code = std::thread::scope(|scope| {
+            for _ in 0..SENDERS {
+                scope.spawn(|| load.send(address, &queue, &next, until));
+            }
+            std::thread::sleep(Duration::from_millis(30 + random(&mut seed) % 100));
+            server.terminate();
+            std::thread::sleep(Duration::from_millis(50));
+            half_sent.write_all(rest).unwrap();
+            let answer = read_answer(&mut half_sent).expect("the answer in flight was dropped");
+            assert_eq!(answer.status, 200, "{}", answer.text);
+            load.note(round, &answer);
+            server.exit_code()
+        });
+        assert_eq!(code, Some(0), "round {round}");
+        let (journal, found) =
+            Journal::open(&data.path().join("journal"), journal::Options::default(), Lsn(0)).unwrap();
+        assert!(found.clean && found.cut.is_none(), "round {round}: the journal was not closed: {found:?}");
+        journal.close().unwrap();
+    }
+    let server = Server::start(data.path(), &[]);
+    server.settle();
+    let stopped = load.assert_kept(&server);
+    load.send_all(server.address());
+    server.settle();
+    println!("{rounds} stops: {stopped:?}, and all: {:?}", load.assert_kept(&server));
+    server.terminate();
+    assert_eq!(server.exit_code(), Some(0));
+    let (sound, why) = Server::check(data.path());
+    assert!(sound, "{why}");
+}
