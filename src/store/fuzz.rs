@@ -34,7 +34,7 @@ pub fn records(data: &[u8]) {
     arrivals_of(lsn, &record, 64);
     for (key, value) in changes(lsn, &record).into_iter().flat_map(|change| change.writes) {
         if let Some(value) = value {
-            value_of(&key, &value);
+            value_of(&key, &value.bytes().unwrap());
         }
     }
 }
@@ -119,7 +119,8 @@ pub(crate) fn view_seeds() -> Vec<(String, Vec<u8>)> {
         let writes = changes(Lsn(9), &record).into_iter().flat_map(|change| change.writes);
         for (n, (key, value)) in writes.enumerate() {
             let len = u16::try_from(key.len()).unwrap().to_be_bytes();
-            seeds.push((format!("{name}-{n}"), [&len[..], &key, &value.unwrap_or_default()].concat()));
+            let bytes = value.map(|value| value.bytes().unwrap()).unwrap_or_default();
+            seeds.push((format!("{name}-{n}"), [&len[..], &key, &bytes].concat()));
         }
     }
     let meta = change::encode(&Meta { pairs: 3, sum: u64::MAX, ..Meta::default() }).unwrap();

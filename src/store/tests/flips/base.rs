@@ -308,7 +308,7 @@ async fn furnish(rig: &Rig, round: usize, known: &mut Vec<Delivery>, entities: &
     let before = rig.load(&mover).await;
     let asked = commit(&mover, before.as_ref(), rig.adopt(&mover).await);
     let entries = vec![entry(Some("active"), "past_due", vec![])];
-    rig.store().commit(Commit { entries, fetched: Some(fetched()), ..asked }).await.unwrap();
+    rig.store().commit(Commit { entries: entries.into(), fetched: Some(fetched()), ..asked }).await.unwrap();
     // Dead letters: one stays, one is replayed and dies again, one is discarded.
     let mut died = Vec::new();
     for n in 0..3 {
@@ -320,7 +320,7 @@ async fn furnish(rig: &Rig, round: usize, known: &mut Vec<Delivery>, entities: &
     }
     let command = |action| Command { by: "ops".into(), at: at(50), action };
     let again = event(&format!("{}_1", name("evt_d")), &mourner, "active");
-    let replayed = rig.store().command(command(Action::Replay { dead: died[1], event: again })).await.unwrap();
+    let replayed = rig.store().command(command(Action::Replay { dead: died[1], event: again.into() })).await.unwrap();
     rig.judge(&mourner, replayed, dead()).await;
     rig.store().command(command(Action::Discard { dead: died[2] })).await.unwrap();
     let machine = crate::store::contract::facts::machine();
