@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
 
+use serde::de::DeserializeOwned;
+
 use super::change::{self, Before, Change, Counts, Held, Value, Waiting};
 use super::journal::Reader;
 use super::keys::{self, Key};
@@ -115,6 +117,12 @@ impl Shared {
         answer.map_err(|error| self.condemn(error))
     }
 
+    /// Reads a value. One that cannot be read condemns the view as an error of it does, or it would be met again and
+    /// again, in the worst case at each opening.
+    pub(super) fn decode<T: DeserializeOwned>(&self, key: &[u8], value: &[u8]) -> Result<T, Error> {
+        change::decode(key, value).map_err(|error| self.condemn(error))
+    }
+
     /// The value of a key as of the last durable record.
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Arc<[u8]>>, Error> {
         let newer = self.state().overlay.get(key);
@@ -172,7 +180,7 @@ impl Shared {
             None => self.with_view(|view| view.get(&key))?.map(Arc::from),
         };
         let bytes = HELD_BYTES + value.as_ref().map_or(0, |value| value.len());
-        let held: Option<Arc<Held>> = value.map(|value| change::decode(&key, &value)).transpose()?.map(Arc::new);
+        let held: Option<Arc<Held>> = value.map(|value| self.decode(&key, &value)).transpose()?.map(Arc::new);
         let mut state = self.state();
         // What was read is still the newest only if nothing was applied meanwhile and nothing newer waits.
         if state.applied == applied && state.overlay.get(&key).is_none() && state.entities.get(entity).is_none() {
@@ -207,7 +215,7 @@ impl Shared {
             return Ok(None);
         }
         let key = keys::retry(entity, position);
-        self.get(&key)?.map(|value| change::decode(&key, &value)).transpose()
+        self.get(&key)?.map(|value| self.decode(&key, &value)).transpose()
     }
 
     /// The record at an LSN; none beyond the end.
