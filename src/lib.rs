@@ -14,3 +14,6 @@ pub mod cli;
 pub mod code;
 pub mod config;
 pub mod telemetry;
+
+#[cfg(test)]
+mod sim;

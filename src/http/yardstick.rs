@@ -46,7 +46,8 @@ impl Yardsticks {
             )
         };
         let listen = |source| Error::Listen { address, source };
-        let server = HttpServer::new(app).workers(settings.workers()).disable_signals().bind(address).map_err(listen)?;
+        let server =
+            HttpServer::new(app).workers(settings.workers()).disable_signals().bind(address).map_err(listen)?;
         let address = server.addrs().first().copied().unwrap_or(address);
         let server = server.run();
         let handle = server.handle();

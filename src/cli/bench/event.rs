@@ -88,8 +88,7 @@ mod tests {
     #[test]
     fn each_event_is_json_of_its_own_id_and_later_than_the_one_before_it_of_its_subscription() {
         let mut events = Events::of(2, Timestamp::from_nanos(1_790_000_000_000_000_000));
-        let bodies: Vec<serde_json::Value> =
-            (0..4).map(|_| serde_json::from_slice(&events.body()).unwrap()).collect();
+        let bodies: Vec<serde_json::Value> = (0..4).map(|_| serde_json::from_slice(&events.body()).unwrap()).collect();
         let at = |n: usize, pointer: &str| bodies[n].pointer(pointer).unwrap().clone();
         assert_eq!(at(0, "/data/object/id"), at(2, "/data/object/id"));
         assert_ne!(at(0, "/data/object/id"), at(1, "/data/object/id"));

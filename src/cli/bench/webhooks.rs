@@ -107,7 +107,8 @@ impl Bench<'_> {
     async fn stages(&mut self, yardsticks: &Yardsticks) -> Result<Figures, Failure> {
         self.fill().await?;
         let mut events = Events::of(self.live, now());
-        let bare = self.load("bare handler", yardsticks.address(), "/bare", Pace::Closed, u64::MAX, &mut events).await?;
+        let bare =
+            self.load("bare handler", yardsticks.address(), "/bare", Pace::Closed, u64::MAX, &mut events).await?;
         let path = "/verified/stripe";
         let verified =
             self.load("verified only", yardsticks.address(), path, Pace::Closed, u64::MAX, &mut events).await?;
@@ -171,8 +172,7 @@ impl Bench<'_> {
     ) -> Result<Measured, Failure> {
         self.context.out.note(&format!("{what}: {} s ...", self.args.seconds));
         let (engine, source) = (self.running.engine.clone(), Arc::clone(&self.source));
-        let (connections, measured) =
-            (usize::from(self.args.connections), Duration::from_secs(self.args.seconds));
+        let (connections, measured) = (usize::from(self.args.connections), Duration::from_secs(self.args.seconds));
         let mut taken = std::mem::replace(events, Events::of(1, now()));
         let run = move || {
             let backlog = || engine.status().store.pending;
