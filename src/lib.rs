@@ -25,3 +25,6 @@ pub mod telemetry;
     reason = "what a fuzzer calls tells of a broken law by a panic"
 )]
 pub mod fuzz;
+
+#[cfg(test)]
+mod sim;

@@ -97,6 +97,20 @@ impl OrderKey {
     }
 }
 
+impl OrderKey {
+    /// The key of what an answer changed that was held under this key: never an earlier instant.
+    ///
+    /// The instant of a fetch's clock stays one, also where the held one is later: an event that is newer than the held
+    /// key may still be older than what was answered.
+    #[must_use]
+    pub fn moved_by(self, answer: Self) -> Self {
+        match (self, answer) {
+            (Self::Time { at: held, .. }, Self::Time { at, of: TimeOf::Clock }) => Self::clock(at.max(held)),
+            (Self::Time { .. } | Self::Version(_), Self::Time { .. } | Self::Version(_)) => self.max(answer),
+        }
+    }
+}
+
 impl Order {
     fn of(ordering: std::cmp::Ordering) -> Self {
         match ordering {

@@ -16,6 +16,8 @@ pub mod reconciler;
 mod roster;
 mod run;
 pub mod settings;
+#[cfg(test)]
+pub(crate) mod steps;
 pub mod turn;
 pub mod upstream;
 mod work;
@@ -38,7 +40,7 @@ use crate::store::courtesy::step_back;
 use crate::store::{self, Action, Command, Store};
 
 use clock::Clock;
-use decider::Ladder;
+use decider::{Decider, Ladder};
 use dispatcher::Dispatcher;
 use feeding::{feed, owner_of, wake_due};
 use metrics::Metrics;
@@ -104,7 +106,8 @@ impl Engine {
     /// What the store answers.
     pub async fn start(parts: Parts) -> Result<Self, Error> {
         let arbiters: Vec<Arbiter> = (0..parts.workers.max(1)).map(|_| Arbiter::new()).collect();
-        let engine = Self::assemble(parts, arbiters).await?;
+        let decider = Arc::new(Ladder(parts.machines.clone()));
+        let engine = Self::assemble(parts, decider, arbiters).await?;
         let (running, shards) = (&engine.running, engine.core().store.shards());
         let count = engine.arbiters.len();
         let mut dispatchers = Vec::new();
@@ -130,11 +133,12 @@ impl Engine {
     /// # Errors
     /// What the store answers.
     pub async fn start_undecided(parts: Parts) -> Result<Self, Error> {
-        Self::assemble(parts, Vec::new()).await
+        let decider = Arc::new(Ladder(parts.machines.clone()));
+        Self::assemble(parts, decider, Vec::new()).await
     }
 
     /// An engine that records its machines, and whose shards nobody works on yet.
-    async fn assemble(parts: Parts, arbiters: Vec<Arbiter>) -> Result<Self, Error> {
+    async fn assemble(parts: Parts, decider: Arc<dyn Decider>, arbiters: Vec<Arbiter>) -> Result<Self, Error> {
         let metrics = Arc::new(Metrics::default());
         let reconciler = Reconciler::new(
             parts.upstream,
@@ -145,7 +149,7 @@ impl Engine {
         );
         let core = Core {
             store: parts.store,
-            decider: Arc::new(Ladder(parts.machines.clone())),
+            decider,
             sources: parts.sources,
             reconciler,
             clock: parts.clock,

@@ -177,7 +177,7 @@ impl Settling<'_> {
         let again = self.asked.check && self.answered_before(machine.name(), answer);
         let accept = machine.policies().on_divergence == OnDivergence::Accept;
         if ahead || (proven && reachable) || (again && (reachable || accept)) {
-            take(&mut entry, Outcome::Reconciled, answer, key);
+            take(&mut entry, Outcome::Reconciled, answer, held.key.moved_by(snapshot.key));
             // A check that moved the state is looked at once more: what was read may have been on its way already.
             let moved = (self.asked.check && !proven).then_some(CheckReason::UnlikeClaim);
             return (entry, unlike.or(moved));
@@ -260,12 +260,14 @@ impl Settling<'_> {
         if snapshot.fields.is_empty() {
             return None;
         }
+        let set = changed(&self.body.fields, &snapshot.fields);
         let key = match self.body.fields_key {
             Some(held) if snapshot.key.compare(&held, self.context.clock_skew) == Order::Older => return None,
-            Some(held) => held.max(snapshot.key),
+            Some(held) if set.is_empty() => held.max(snapshot.key),
+            Some(held) => held.moved_by(snapshot.key),
             None => snapshot.key,
         };
-        Some(FieldChange { set: changed(&self.body.fields, &snapshot.fields), key, event: None })
+        Some(FieldChange { set, key, event: None })
     }
 
     /// The check that follows: set for a doubt, cleared by a check that has none left.

@@ -417,3 +417,19 @@ fn a_run_is_decided_in_order_up_to_the_event_that_needs_the_upstream() {
     let ambiguity = decision.ambiguity.unwrap();
     assert_eq!((ambiguity.index, ambiguity.rule), (3, Rule::Backward));
 }
+
+/// Found by the simulation: the clock of the upstream goes behind, so its instant lies before the held key; the event of
+/// a step between the two states came last, and undid the answer.
+#[test]
+fn an_event_from_before_an_answer_does_not_undo_it_though_the_upstreams_clock_goes_behind() {
+    let registry = Registry::shipped();
+    let mut entity = entity(SUBSCRIPTION, "incomplete", OrderKey::event(at(97)));
+    let run = [observed(SUBSCRIPTION, "paused", 98)];
+    let reading = found(SUBSCRIPTION, "paused", OrderKey::clock(at(96)));
+    let settled = settle(&registry, &entity, &run, asked(Rule::Gap), &reading, &context());
+    settled.entries.iter().for_each(|entry| entry.apply(&mut entity));
+    let held = &entity.ladder().machines[SUBSCRIPTION];
+    assert_eq!((held.state.as_str(), held.key), ("paused", OrderKey::clock(at(97))));
+    let late = decide(&registry, &entity, &[observed(SUBSCRIPTION, "past_due", 98)], &context());
+    assert_eq!(late.ambiguity.map(|ambiguity| ambiguity.rule), Some(Rule::Unsure), "{}", words(&late));
+}

@@ -45,6 +45,8 @@ mod layout;
 mod lock;
 pub(crate) mod map;
 mod open;
+#[cfg(test)]
+pub(crate) mod oracle;
 mod overlay;
 mod page;
 mod reading;
@@ -60,12 +62,15 @@ mod stage;
 pub(crate) mod steps;
 #[cfg(test)]
 mod tests;
-mod tree;
+pub(crate) mod tree;
 mod view;
 mod window;
 
 pub use error::Error;
 pub use options::Options;
+
+#[cfg(test)]
+pub(crate) use {layout::Layout, open::Disks, tree::Trees, tree::sim::SimTrees};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::change::{self, Held, Waiting};
+use super::change::{Held, Waiting};
 use super::keys::{self, Key, Table};
 use super::page::{self, FEED_END};
 use super::records::{Kind, Record, StoredAction};
@@ -86,7 +86,7 @@ impl Shared {
             let entity = keys::read_entity(&key)?;
             let held = match filter.state {
                 Some(_) => self.held(&entity)?,
-                None => Some(Arc::new(change::decode::<Held>(&key, &value)?)),
+                None => Some(Arc::new(self.decode::<Held>(&key, &value)?)),
             };
             page.items.extend(held.filter(|held| page::matches(filter, &held.entity)).map(|held| held.entity.clone()));
             page.next = Some(entity);
@@ -108,7 +108,7 @@ impl Shared {
         let mut lsns = BTreeSet::new();
         for pair in self.pairs(keys::commits_from(entity, from)) {
             let (key, value) = pair?;
-            lsns.extend(change::decode::<Vec<Lsn>>(&key, &value)?.into_iter().filter(|lsn| *lsn >= from));
+            lsns.extend(self.decode::<Vec<Lsn>>(&key, &value)?.into_iter().filter(|lsn| *lsn >= from));
             if lsns.len() > limit {
                 break;
             }
@@ -185,7 +185,7 @@ impl Shared {
         let mut found = Vec::new();
         for pair in self.pairs(range).take(limit.max(1).saturating_add(1)) {
             let (key, value) = pair?;
-            found.push(self.letter(keys::read_position(&key)?, change::decode(&key, &value)?)?);
+            found.push(self.letter(keys::read_position(&key)?, self.decode(&key, &value)?)?);
         }
         Ok(page::of(found.into_iter(), limit, |dead| dead.position))
     }
@@ -193,7 +193,7 @@ impl Shared {
     /// [`super::Store::dead_letter`].
     pub(super) fn dead_letter(&self, position: Position) -> Result<Option<DeadLetter>, Error> {
         let key = keys::dead(position);
-        let attempts = self.get(&key)?.map(|value| change::decode(&key, &value)).transpose()?;
+        let attempts = self.get(&key)?.map(|value| self.decode(&key, &value)).transpose()?;
         attempts.map(|attempts| self.letter(position, attempts)).transpose()
     }
 
@@ -245,7 +245,7 @@ impl Shared {
         let mut found = BTreeMap::new();
         for pair in self.pairs(keys::retries(entity)) {
             let (key, value) = pair?;
-            let waiting: Waiting = change::decode(&key, &value)?;
+            let waiting: Waiting = self.decode(&key, &value)?;
             if found.len() >= limit {
                 break;
             }

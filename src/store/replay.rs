@@ -142,7 +142,7 @@ fn shared(layout: &Layout, options: &Options, shards: u16, reader: Reader, view:
         view: RwLock::new(Some(view)),
     };
     for (key, value) in shared.range(&Table::Machine.all(), usize::MAX)? {
-        let form = change::decode(&key, &value)?;
+        let form = shared.decode(&key, &value)?;
         shared.state().machines.insert(keys::read_machine(&key)?, form);
     }
     Ok(shared)

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
 
+use serde::de::DeserializeOwned;
+
 use super::change::{self, Before, Change, Counts, Held, Stored, Value, Waiting};
 use super::journal::Reader;
 use super::keys::{self, Key};
@@ -116,6 +118,12 @@ impl Shared {
         answer.map_err(|error| self.condemn(error))
     }
 
+    /// Reads a value. One that cannot be read condemns the view as an error of it does, or it would be met again and
+    /// again, in the worst case at each opening.
+    pub(super) fn decode<T: DeserializeOwned>(&self, key: &[u8], value: &[u8]) -> Result<T, Error> {
+        change::decode(key, value).map_err(|error| self.condemn(error))
+    }
+
     /// The value of a key as of the last durable record.
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Arc<[u8]>>, Error> {
         let newer = self.state().overlay.get(key);
@@ -171,7 +179,7 @@ impl Shared {
             }
             (state.overlay.get(&key), state.applied)
         };
-        let decoded = |bytes: &[u8]| change::decode(&key, bytes).map(Arc::new);
+        let decoded = |bytes: &[u8]| self.decode(&key, bytes).map(Arc::new);
         let held: Option<Arc<Held>> = match newer {
             Some(Some(Stored::Held(held))) => Some(held),
             Some(Some(Stored::Bytes(bytes))) => Some(decoded(&bytes)?),
@@ -213,7 +221,7 @@ impl Shared {
             return Ok(None);
         }
         let key = keys::retry(entity, position);
-        self.get(&key)?.map(|value| change::decode(&key, &value)).transpose()
+        self.get(&key)?.map(|value| self.decode(&key, &value)).transpose()
     }
 
     /// The record at an LSN; none beyond the end.

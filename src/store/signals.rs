@@ -56,6 +56,12 @@ impl Signals {
         self.proved.send_replace(true);
     }
 
+    /// Whether the view is proved whole.
+    #[cfg(test)]
+    pub(super) fn is_proved(&self) -> bool {
+        *self.proved.borrow()
+    }
+
     /// Waits until the view is proved whole.
     pub(super) async fn proved(&self) -> Result<(), Error> {
         let mut proved = self.proved.subscribe();

@@ -81,13 +81,13 @@ impl Steps {
     /// The futures that do the work; between two steps some time passes.
     pub(crate) fn futures(
         self,
-        pace: &Pace,
+        pace: Pace,
     ) -> Futures<impl Future<Output = ()>, impl Future<Output = ()>, impl Future<Output = ()>> {
         let Self { shared, committer, requests, applier, file_work, back, bells } = self;
         Futures {
-            committer: commit(Arc::clone(&shared), committer, requests, bells.clone(), Arc::clone(pace)),
-            applier: apply(shared, applier, bells, Arc::clone(pace)),
-            file_work: work(file_work, back, Arc::clone(pace)),
+            committer: commit(Arc::clone(&shared), committer, requests, bells.clone(), Arc::clone(&pace)),
+            applier: apply(shared, applier, bells, Arc::clone(&pace)),
+            file_work: work(file_work, back, pace),
         }
     }
 }
@@ -188,7 +188,7 @@ mod tests {
         options.journal.segment_bytes = 8 << 10;
         let (store, steps) = EmbeddedStore::by_steps(&parts.0, &parts.1, &options).unwrap();
         let pace: Pace = Arc::new(|| Box::pin(tokio::task::yield_now()));
-        let Futures { committer, applier, file_work } = steps.futures(&pace);
+        let Futures { committer, applier, file_work } = steps.futures(pace);
         let work = async { tokio::join!(committer, applier, file_work) };
         tokio::select! { answer = asked(&store) => answer, _ = work => panic!("the store ended by itself") }
     }

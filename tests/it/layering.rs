@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 /// A module, and the modules of ours that it may use.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 11] = [
     ("domain", &[]),
     ("machine", &["domain"]),
     ("source", &["domain"]),
@@ -14,6 +14,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
     ("telemetry", &["domain"]),
     ("config", &["domain", "machine", "source", "store", "engine", "code", "telemetry", "http"]),
     ("http", &["domain", "machine", "source", "engine", "code"]),
+    ("sim", &["domain", "machine", "source", "store", "engine"]),
     ("cli", &["domain", "machine", "source", "store", "engine", "code", "telemetry", "config", "http"]),
 ];
 

@@ -2,16 +2,17 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use tempfile::TempDir;
 
-use crate::domain::{Entity, Lsn, Shard};
+use crate::domain::{Entity, Lsn, Shard, Timestamp};
 use crate::store::change::{Held, encode};
 use crate::store::contract::facts::{commit, entry, field_entry, queued, sub};
 use crate::store::contract::{Rig, copy, options};
 use crate::store::view::{Meta, View};
-use crate::store::{Error, Options, keys};
+use crate::store::{Action, Command, Error, Options, keys};
 
 fn unproved() -> Options {
     Options { prove_at_once_pairs: 0, ..options() }
@@ -84,4 +85,15 @@ async fn a_journal_that_seems_to_contradict_itself_on_it_is_read_into_a_new_one(
     .unwrap();
     assert_eq!(rig.load(&entity).await.unwrap().version, 2);
     assert_eq!(rig.store().status().pending, 1);
+}
+
+/// Found by the simulation: a value that is read at the opening itself, where no walk has been yet.
+#[tokio::test]
+async fn a_damaged_value_that_opening_reads_does_not_keep_the_store_shut() {
+    let mut rig = Rig::embedded_with(unproved());
+    let action = Action::MachineChanged { machine: "m".into(), version: 3, sha256: [7; 32] };
+    rig.store().command(Command { by: Arc::from("test"), at: Timestamp::EPOCH, action }).await.unwrap();
+    let garbled = [0, 129, 3];
+    rig.meddle(|_, view| damage(view, |view| view.tamper(&keys::machine(&"m".into()), Some(&garbled)))).await.unwrap();
+    assert_eq!(rig.store().machines().await.unwrap().get("m"), Some(&(3, [7; 32])));
 }

@@ -23,6 +23,8 @@ struct State {
     synced: Option<Content>,
     /// What was applied since, in order.
     since: Vec<Batch>,
+    /// How often it was moved out of the way.
+    set_aside: u64,
     /// A call fails when this many more have been done.
     fail: Option<u64>,
     life: u64,
@@ -58,7 +60,7 @@ impl SimTrees {
     /// Somebody deletes it while it is closed.
     pub(crate) fn lose(&self) {
         let mut state = self.state();
-        *state = State { life: state.life, ..State::default() };
+        *state = State { life: state.life, set_aside: state.set_aside, ..State::default() };
     }
 
     /// Flips a bit of some value while it is closed; answers whether there was one.
@@ -77,6 +79,11 @@ impl SimTrees {
     /// The call after `n` more fails, and so does every later one, until a crash.
     pub(crate) fn fail_after(&self, n: Option<u64>) {
         self.state().fail = n;
+    }
+
+    /// How often it was moved out of the way, for one that is built anew.
+    pub(crate) fn times_set_aside(&self) -> u64 {
+        self.state().set_aside
     }
 
     /// What lies there.
@@ -123,6 +130,7 @@ impl Trees for SimTrees {
         let mut state = self.state();
         (state.live, state.synced) = (None, None);
         state.since.clear();
+        state.set_aside += 1;
         Ok(())
     }
 }
