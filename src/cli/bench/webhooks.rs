@@ -67,7 +67,7 @@ pub(in crate::cli) struct Args {
     entities: u64,
 
     /// How many connections send, each one request at a time
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u16).range(1..=4096))]
+    #[arg(long, value_name = "N", default_value_t = 128, value_parser = clap::value_parser!(u16).range(1..=4096))]
     connections: u16,
 
     /// A data directory to keep and to use again [default: a temporary one]
