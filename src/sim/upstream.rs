@@ -124,15 +124,17 @@ impl Upstream for SimUpstream {
         let now = self.clock.now();
         let read_at = now.minus(Duration::from_millis(self.roll(self.read_lag_ms + 1)));
         let step = self.things[nth].step_at(read_at);
-        let date = Timestamp::from_secs(Timestamp::from_nanos(now.nanos() + self.date_off_ms * 1_000_000).secs());
         let (status, body) = match self.things[nth].answer(step) {
             Some(body) => (200, body),
             None => (404, "{}".to_owned()),
         };
         self.account.say(|| format!("upstream: {id} {status} {body}, as of {} ms ago", now.since(read_at).as_millis()));
-        // A slow answer was true when it was begun.
+        // A slow answer was true when it was begun, and is dated when its head is written.
         let slow = if self.roll(2) == 0 { self.roll(9000) } else { 0 };
-        self.wait(back + slow).await;
+        self.wait(slow).await;
+        let stamped = self.clock.now().nanos() + self.date_off_ms * 1_000_000;
+        let date = Timestamp::from_secs(Timestamp::from_nanos(stamped).secs());
+        self.wait(back).await;
         let to_headers = Duration::from_millis(there + back + slow);
         Ok(Answered { status, body: Bytes::from(body), date: Some(date), to_headers, retry_after: None })
     }

@@ -74,7 +74,6 @@ pub(super) enum Ending {
 impl State {
     /// Takes what a durable record changes.
     pub(super) fn learn(&mut self, mut change: Change) {
-        // Taken, not copied: what waits for the view must not keep decoded entities alive.
         if let Some(held) = change.held.take() {
             let weight = held.weight();
             self.entities.insert(held.entity.key.clone(), Some(held), weight);
