@@ -28,7 +28,7 @@ Examples:
   tollgate store check
   tollgate store check --data /var/lib/tollgate --json
 
-Reads the whole journal, folds it into a second view beside the real one, and compares the two: so each entity is \
+Reads the whole journal, folds it, and compares what comes of it with the view, pair by pair: so each entity is \
 proved to be what its entries say. Exit code 1 if anything is wrong.";
 
 const REBUILD_EXAMPLES: &str = "\

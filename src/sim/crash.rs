@@ -237,8 +237,20 @@ impl store::tree::Tree for FusedTree {
         self.pass(|| self.tree.range(from, end, limit))
     }
 
+    fn visit(&self, from: &[u8], end: Option<&[u8]>, see: &mut store::tree::See<'_>) -> Result<(), store::Error> {
+        self.pass(|| self.tree.visit(from, end, see))
+    }
+
+    fn visit_back(&self, from: &[u8], end: Option<&[u8]>, see: &mut store::tree::See<'_>) -> Result<(), store::Error> {
+        self.pass(|| self.tree.visit_back(from, end, see))
+    }
+
     fn apply(&self, batch: Vec<(Vec<u8>, Option<Vec<u8>>)>) -> Result<(), store::Error> {
         self.pass(|| self.tree.apply(batch))
+    }
+
+    fn fill(&self, pairs: &[(Vec<u8>, Vec<u8>)]) -> Result<(), store::Error> {
+        self.pass(|| self.tree.fill(pairs))
     }
 
     fn is_empty(&self) -> Result<bool, store::Error> {

@@ -19,8 +19,9 @@ use crate::domain::Lsn;
 /// Which part of the overlay's room makes its changes go to the view without waiting for more.
 const RIPE_PART: usize = 2;
 
-/// How many pairs of the view are walked at a time.
-const WALK_PAIRS: usize = 1000;
+/// How many pairs of the view are walked at a time, from each end: some tenths of a second, in which nothing else is
+/// applied.
+const WALK_PAIRS: usize = 100_000;
 
 /// How many records the window reads from the journal at a time.
 const REFILL_RECORDS: usize = 2000;
@@ -128,38 +129,14 @@ impl Applier {
         Ok(Step::Worked)
     }
 
-    /// Writes everything that waits, before the store is open: in order if the view is complete, else as a whole.
+    /// Writes everything that waits, before the store is open.
     pub(super) fn catch_up(&mut self) -> Result<(), Error> {
-        if !self.meta.complete {
-            return self.load();
-        }
         // The window is not known yet, so the view keeps the low water that it has.
         let low_water = self.meta.scan_from;
         loop {
             let Some(table) = self.shared.state().overlay.freeze() else { return Ok(()) };
             self.apply(&table, low_water)?;
         }
-    }
-
-    /// Writes everything that waits, and says that the view is complete up to `through`.
-    pub(super) fn complete(&mut self, through: Lsn) -> Result<(), Error> {
-        self.load()?;
-        let scan_from = self.shared.state().window.low_water();
-        self.meta = Meta { complete: true, applied: through, scan_from, ..self.meta };
-        // Else a crash soon after leaves a view that was built in vain.
-        self.shared.with_view(|view| view.apply(&[], self.meta).and_then(|()| view.flush()))
-    }
-
-    /// Writes everything that waits in the order of keys, which is faster and leaves the view incomplete on the way.
-    fn load(&mut self) -> Result<(), Error> {
-        let Some(table) = self.shared.state().overlay.freeze() else { return Ok(()) };
-        let mut meta = self.meta;
-        meta.counts += table.counts;
-        for part in table.encode()?.chunks(redo::BATCH_KEYS) {
-            self.shared.with_view(|view| view.apply(part, meta))?;
-        }
-        self.applied(meta, table.through);
-        Ok(())
     }
 
     fn task(&self, state: &mut State, gathered: bool) -> Task {
@@ -208,7 +185,6 @@ impl Applier {
         self.meta = meta;
         let mut state = self.shared.state();
         state.overlay.forget();
-        // Also in a load, where the view is not complete: it tells readers that what they read may have changed.
         state.applied = state.applied.max(through);
         self.shared.room.notify_all();
     }

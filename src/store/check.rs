@@ -1,17 +1,20 @@
 //! Checking a store that is closed, and building its view anew.
 //!
-//! A check reads the whole journal, folds it into a second view beside the real one, and compares the two pair by pair:
+//! A check reads the whole journal, folds it as a rebuild does, and compares what comes of it with the view pair by pair:
 //! so an entity is proved to be the fold of its entries, and every list and count to be what the journal implies.
 
+use std::iter::Peekable;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::change::Counts;
 use super::disk::Lock;
 use super::journal::Reader;
 use super::keys::{self, Key, Table};
 use super::layout::{Fixed, Layout, remove};
 use super::lock::unpoisoned;
-use super::open::{Disks, Opened, existing_view, fresh_view, open, open_journal};
+use super::open::{Disks, Opened, existing_view, open, open_journal};
+use super::rebuild::{self, Folded, Merge};
 use super::records::Record;
 use super::replay::Replay;
 use super::shared::Shared;
@@ -89,20 +92,11 @@ pub fn check(dir: &Path, options: &Options) -> Result<Report, Error> {
         report.add(layout.settings().display().to_string(), "it is of another store than the journal".to_owned());
     }
     report.last = recovery.last;
-    let beside = layout.beside("check");
-    remove(beside.dir())?;
-    let proved = report.read(&journal.reader()) && {
-        std::fs::create_dir_all(beside.dir()).map_err(|error| Error::Io {
-            action: format!("creating `{}`", beside.dir().display()),
-            detail: error.to_string(),
-        })?;
-        let proof = fresh_view(&beside, &recovery, options)?;
-        report.prove(&layout, &beside, options, fixed.shards, &journal.reader(), (view, proof))?
-    };
+    let proved =
+        report.read(&journal.reader()) && report.prove(&layout, options, fixed.shards, &journal.reader(), view)?;
     if !proved {
         tracing::warn!("the view was not compared");
     }
-    remove(beside.dir())?;
     journal.close()?;
     Ok(report)
 }
@@ -126,7 +120,7 @@ pub fn rebuild(dir: &Path, options: &Options) -> Result<Report, Error> {
     remove(&layout.view())?;
     let Opened { journal, replay, mut ids } = open(&layout, &Disks::of(&layout)?, options)?;
     let mut report = Report { last: journal.synced(), ..Report::default() };
-    report.count(&replay.shared);
+    report.count(replay.shared.state().counts);
     ids.settle();
     close(&replay.shared)?;
     journal.close()?;
@@ -197,18 +191,17 @@ impl Report {
         true
     }
 
-    /// Folds the journal into `proof`, brings the view to the end of the journal and compares the two. Answers false if
-    /// the records contradict each other.
+    /// Folds the journal, brings the view to its end and compares the two. Answers false if the records contradict each
+    /// other.
     fn prove(
         &mut self,
         layout: &Layout,
-        beside: &Layout,
         options: &Options,
         shards: u16,
         reader: &Reader,
-        (view, proof): (Option<View>, View),
+        view: Option<View>,
     ) -> Result<bool, Error> {
-        let proof = match folded(beside, options, shards, reader, proof) {
+        let proof = match rebuild::fold(layout, options, reader, None) {
             Ok(proof) => proof,
             Err(Error::Corrupt { place, detail }) => {
                 self.add(place, detail);
@@ -216,26 +209,25 @@ impl Report {
             }
             Err(error) => return Err(error),
         };
-        self.count(&proof);
+        self.count(proof.counts());
         let ahead = view.as_ref().map(View::meta).filter(|meta| meta.applied > self.last);
         if let Some(meta) = ahead {
             let detail = format!("it shows record {}, the journal ends at {}", meta.applied.0, self.last.0);
             self.add(layout.view().display().to_string(), detail);
         } else if let Some(view) = view {
-            let quiet = Options { progress: None, ..options.clone() };
-            match folded(layout, &quiet, shards, reader, view).and_then(|view| self.compare(&view, &proof)) {
+            let shown = caught_up(layout, options, shards, reader, view);
+            match shown.and_then(|view| self.compare(&view, &proof)) {
                 Err(Error::Corrupt { place, detail }) => {
                     self.add(place, format!("{detail}; rebuild it with `tollgate store rebuild`"));
                 }
                 other => other?,
             }
         }
-        close(&proof)?;
+        options.tell(self.last.0, self.last.0);
         Ok(true)
     }
 
-    fn count(&mut self, shared: &Shared) {
-        let counts = shared.state().counts;
+    fn count(&mut self, counts: Counts) {
         let count = |count: i64| u64::try_from(count).unwrap_or(0);
         self.entities = count(counts.entities);
         self.pending = count(counts.pending);
@@ -243,53 +235,51 @@ impl Report {
         self.dead_letters = count(counts.dead_letters);
     }
 
-    fn compare(&mut self, view: &Shared, proof: &Shared) -> Result<(), Error> {
-        let (is, must) = (view.state().counts, proof.state().counts);
+    fn compare(&mut self, view: &Shared, proof: &Folded) -> Result<(), Error> {
+        let (is, must) = (view.state().counts, proof.counts());
         if is != must {
             self.add("view".to_owned(), format!("it counts {is:?}, the journal implies {must:?}"));
         }
         view.with_view(View::prove)?;
+        let mut meant = proof.pairs()?.peekable();
         let mut range = keys::everything();
-        while range.start < range.end {
-            let is = view.with_view(|view| view.range(&range, PAIRS))?;
-            let must = proof.with_view(|proof| proof.range(&range, PAIRS))?;
-            let cut =
-                |pairs: &[(Key, Vec<u8>)]| pairs.last().filter(|_| pairs.len() == PAIRS).map(|(key, _)| key.clone());
-            let end = cut(&is).into_iter().chain(cut(&must)).min();
-            let within = |key: &Key| end.as_ref().is_none_or(|end| key <= end);
-            let pairs = |pairs: Vec<(Key, Vec<u8>)>| pairs.into_iter().filter(|(key, _)| within(key)).collect();
-            self.differences(pairs(is), pairs(must));
-            range.start = end.map_or_else(
-                || range.end.clone(),
-                |mut end| {
-                    end.push(0);
-                    end
-                },
-            );
+        loop {
+            let shown = view.with_view(|view| view.range(&range, PAIRS))?;
+            let end = shown.last().filter(|_| shown.len() == PAIRS).map(|(key, _)| key.clone());
+            for (key, held) in shown {
+                while let Some(missing) = next_if(&mut meant, |next| *next < key)? {
+                    self.add(named(&missing.0), "the view lacks it".to_owned());
+                }
+                match next_if(&mut meant, |next| *next == key)? {
+                    Some((_, value)) if value == held => {}
+                    Some(_) => self.add(named(&key), "the view differs from what the journal implies".to_owned()),
+                    None => self.add(named(&key), "the view has it, the journal does not imply it".to_owned()),
+                }
+            }
+            let Some(mut end) = end else { break };
+            end.push(0);
+            range.start = end;
+        }
+        while let Some(missing) = next_if(&mut meant, |_| true)? {
+            self.add(named(&missing.0), "the view lacks it".to_owned());
         }
         close(view)
     }
-
-    fn differences(
-        &mut self,
-        mut is: std::collections::BTreeMap<Key, Vec<u8>>,
-        must: std::collections::BTreeMap<Key, Vec<u8>>,
-    ) {
-        for (key, value) in must {
-            match is.remove(&key) {
-                Some(held) if held == value => {}
-                Some(_) => self.add(named(&key), "the view differs from what the journal implies".to_owned()),
-                None => self.add(named(&key), "the view lacks it".to_owned()),
-            }
-        }
-        for key in is.keys() {
-            self.add(named(key), "the view has it, the journal does not imply it".to_owned());
-        }
-    }
 }
 
-/// The journal folded into a view, to its end.
-fn folded(layout: &Layout, options: &Options, shards: u16, reader: &Reader, view: View) -> Result<Arc<Shared>, Error> {
+/// The next pair if its key is meant.
+fn next_if(meant: &mut Peekable<Merge>, is_meant: impl FnOnce(&Key) -> bool) -> Result<Option<(Key, Vec<u8>)>, Error> {
+    meant.next_if(|next| next.as_ref().map_or(true, |(key, _)| is_meant(key))).transpose()
+}
+
+/// The view, brought to the end of the journal.
+fn caught_up(
+    layout: &Layout,
+    options: &Options,
+    shards: u16,
+    reader: &Reader,
+    view: View,
+) -> Result<Arc<Shared>, Error> {
     let mut replay = Replay::new(layout, options, shards, reader.clone(), view)?;
     replay.read(None, Lsn(u64::MAX))?;
     replay.applier.catch_up()?;

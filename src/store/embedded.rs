@@ -336,6 +336,7 @@ impl Store for EmbeddedStore {
             dead_letters: count(state.counts.dead_letters),
             entities: count(state.counts.entities),
             journal_bytes,
+            proving: !self.shared.signals.is_proved(),
         }
     }
 

@@ -23,9 +23,8 @@ impl SeenIds {
         Self { seen, reader, newest: Timestamp::EPOCH, marked: Vec::new() }
     }
 
-    /// Takes the ids of a record that stands in the journal, unless they are known.
-    pub(super) fn replay(&mut self, lsn: Lsn, record: &Record) {
-        let Record::Delivery(delivery) = record else { return };
+    /// Takes the ids of a delivery that stands in the journal, unless they are known.
+    pub(super) fn replay(&mut self, lsn: Lsn, delivery: &DeliveryRecord) {
         self.newest = self.newest.max(delivery.received_at);
         if lsn > self.seen.sealed() {
             for (key, entry) in firsts(lsn, delivery) {

@@ -10,7 +10,7 @@
 //! view.aside/    the last view that could not be used
 //! view.redo      what is being written to the view
 //! view.damaged   why the view is to be built anew; gone once it was
-//! check/         a second view, while the store is checked
+//! rebuild.*      what a view is built of, while it is built or the store is checked
 //! ```
 
 use std::fs;
@@ -87,13 +87,9 @@ impl Layout {
         self.dir.join("view")
     }
 
-    /// The layout of a folder within, for a view that stands beside the real one.
-    pub(super) fn beside(&self, name: &str) -> Self {
-        Self::new(&self.dir.join(name))
-    }
-
-    pub(super) fn dir(&self) -> &Path {
-        &self.dir
+    /// Where the files lie that a view is built of.
+    pub(super) fn scratch(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.files)
     }
 
     pub(super) fn settings(&self) -> PathBuf {

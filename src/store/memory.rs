@@ -222,6 +222,7 @@ impl Store for MemoryStore {
             dead_letters: count(model.dead.len()),
             entities: count(model.entities.len()),
             journal_bytes: 0,
+            proving: false,
         }
     }
 

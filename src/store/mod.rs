@@ -50,6 +50,7 @@ pub(crate) mod oracle;
 mod overlay;
 mod page;
 mod reading;
+mod rebuild;
 mod recent;
 mod records;
 mod redo;
@@ -64,6 +65,7 @@ pub(crate) mod steps;
 mod tests;
 pub(crate) mod tree;
 mod view;
+mod walk;
 mod window;
 
 pub use error::Error;
@@ -193,6 +195,8 @@ pub struct Status {
     pub entities: u64,
     /// Bytes of the journal on disk; 0 without one.
     pub journal_bytes: u64,
+    /// Whether what is read is still being proved whole: until then nothing is decided.
+    pub proving: bool,
 }
 
 /// The store. All methods may be called from any thread and by many tasks at once.

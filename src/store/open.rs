@@ -7,6 +7,7 @@ use super::disk::{Disk, OsDisk};
 use super::ids::SeenIds;
 use super::journal::{Journal, Recovery};
 use super::layout::{Fixed, Layout};
+use super::rebuild;
 use super::redo;
 use super::replay::Replay;
 use super::seen::Seen;
@@ -68,8 +69,15 @@ fn attempt(layout: &Layout, disks: &Disks, options: &Options) -> Result<Opened, 
     }
     let mut ids = SeenIds::new(seen, journal.reader());
     ids.heal()?;
+    let mut ids_from = found.replay_from;
+    rebuild::clear(layout)?;
+    if !view.meta().complete {
+        rebuild::build(layout, options, &journal.reader(), &view, Some((&mut ids, ids_from)))?;
+        ids_from = Lsn(u64::MAX);
+        prove_small(&view, options)?;
+    }
     let mut replay = Replay::new(layout, options, shards, journal.reader(), view)?;
-    let read = replay.read(Some(&mut ids), found.replay_from);
+    let read = replay.read(Some(&mut ids), ids_from);
     if matches!(read, Err(Error::Corrupt { .. })) {
         // A view that is damaged without a word makes the journal seem to contradict itself. If that is the case this
         // finds it, and the view is built anew.
@@ -99,9 +107,7 @@ pub(super) fn existing_view(layout: &Layout, fixed: Option<&Fixed>, options: &Op
     let open = || {
         let view = View::open(layout.trees().open(options.view_cache_bytes)?, Meta::default())?;
         redo::complete(layout.files(), &view, options)?;
-        if view.meta().pairs <= options.prove_at_once_pairs {
-            view.prove()?;
-        }
+        prove_small(&view, options)?;
         Ok(view)
     };
     let view = open().map_err(|error: Error| error.to_string())?;
@@ -117,6 +123,11 @@ pub(super) fn existing_view(layout: &Layout, fixed: Option<&Fixed>, options: &Op
         return unusable(view, "it is of another store");
     }
     Ok(Some(view))
+}
+
+/// Proves a view whole if that takes no time.
+fn prove_small(view: &View, options: &Options) -> Result<(), Error> {
+    if view.meta().pairs <= options.prove_at_once_pairs { view.prove() } else { Ok(()) }
 }
 
 /// Whether the view shows what this journal says, or a beginning of it.

@@ -351,17 +351,26 @@ fn encode(kind: Kind, head: &impl Serialize, body: &[u8]) -> Result<Vec<u8>, Err
 }
 
 fn parts<T: DeserializeOwned>(lsn: Lsn, bytes: &Bytes) -> Result<(T, Bytes), Error> {
+    let head = head(lsn, bytes)?;
+    Ok((decode_head(lsn, head)?, bytes.slice(PREFIX_LEN + head.len()..)))
+}
+
+/// The head of a record's bytes.
+pub(super) fn head(lsn: Lsn, bytes: &[u8]) -> Result<&[u8], Error> {
     let too_short = || corrupt(lsn, format!("it has {} bytes, fewer than its head", bytes.len()));
     let field: [u8; 4] = bytes.get(2..PREFIX_LEN).and_then(|field| field.try_into().ok()).ok_or_else(too_short)?;
     let end = usize::try_from(u32::from_be_bytes(field)).ok().and_then(|len| len.checked_add(PREFIX_LEN));
-    let end = end.filter(|end| *end <= bytes.len()).ok_or_else(too_short)?;
-    let head = bytes.get(PREFIX_LEN..end).ok_or_else(too_short)?;
+    end.and_then(|end| bytes.get(PREFIX_LEN..end)).ok_or_else(too_short)
+}
+
+/// Reads a head, all of it.
+pub(super) fn decode_head<'a, T: Deserialize<'a>>(lsn: Lsn, head: &'a [u8]) -> Result<T, Error> {
     let (head, rest) =
         postcard::take_from_bytes(head).map_err(|error| corrupt(lsn, format!("its head is malformed: {error}")))?;
     if !rest.is_empty() {
         return Err(corrupt(lsn, format!("{} bytes follow its head", rest.len())));
     }
-    Ok((head, bytes.slice(end..)))
+    Ok(head)
 }
 
 #[cfg(test)]

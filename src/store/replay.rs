@@ -20,9 +20,6 @@ use super::window::{Bounds, Window};
 use super::{Error, Options};
 use crate::domain::Lsn;
 
-/// How often progress is told, in records.
-const PROGRESS_EVERY: u64 = 1000;
-
 /// The journal is read into these.
 pub(super) struct Replay {
     pub(super) shared: Arc<Shared>,
@@ -48,7 +45,7 @@ impl Replay {
 
     /// Reads from the oldest record that anything lacks to the end. The seen ids lack those from `ids_from` on.
     pub(super) fn read(&mut self, mut ids: Option<&mut SeenIds>, ids_from: Lsn) -> Result<(), Error> {
-        let Meta { applied, scan_from, complete, .. } = self.applier.meta();
+        let Meta { applied, scan_from, .. } = self.applier.meta();
         let shared = Arc::clone(&self.shared);
         let mut gatherer = Gatherer::new(shared.shards, bounds(&shared.options), scan_from);
         let sealed: BTreeSet<Lsn> =
@@ -61,7 +58,9 @@ impl Replay {
             }
             let record = Record::decode(lsn, bytes)?;
             if let Some(ids) = ids.as_deref_mut() {
-                ids.replay(lsn, &record);
+                if let Record::Delivery(delivery) = &record {
+                    ids.replay(lsn, delivery);
+                }
                 if sealed.contains(&lsn) {
                     ids.seal(lsn, shared.options.seen_for);
                     ids.settle();
@@ -73,16 +72,8 @@ impl Replay {
             if lsn >= scan_from {
                 gatherer.take(lsn, &record);
             }
-            if !complete && lsn.0.is_multiple_of(PROGRESS_EVERY) {
-                shared.options.tell(lsn.0, self.last.0);
-            }
         }
-        self.fill_window(gatherer)?;
-        if !complete {
-            self.applier.complete(self.last)?;
-            shared.options.tell(self.last.0, self.last.0);
-        }
-        Ok(())
+        self.fill_window(gatherer)
     }
 
     /// Takes what a record changes in the view, and writes the view where memory has a bound.

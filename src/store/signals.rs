@@ -57,7 +57,6 @@ impl Signals {
     }
 
     /// Whether the view is proved whole.
-    #[cfg(test)]
     pub(super) fn is_proved(&self) -> bool {
         *self.proved.borrow()
     }

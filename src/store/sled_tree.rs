@@ -11,7 +11,7 @@ use super::Error;
 use super::disk::is_full;
 use super::keys::Key;
 use super::layout::set_aside;
-use super::tree::{Pairs, Tree, Trees};
+use super::tree::{Pairs, See, Tree, Trees};
 
 /// How often sled writes out what it holds in memory; without it sled collects no garbage.
 const FLUSH_EVERY_MS: u64 = 500;
@@ -71,6 +71,14 @@ impl Tree for SledTree {
         })
     }
 
+    fn visit(&self, from: &[u8], end: Option<&[u8]>, see: &mut See<'_>) -> Result<(), Error> {
+        self.show(from, end, Iterator::next, see)
+    }
+
+    fn visit_back(&self, from: &[u8], end: Option<&[u8]>, see: &mut See<'_>) -> Result<(), Error> {
+        self.show(from, end, DoubleEndedIterator::next_back, see)
+    }
+
     fn apply(&self, writes: Vec<(Key, Option<Vec<u8>>)>) -> Result<(), Error> {
         let mut batch = sled::Batch::default();
         for (key, value) in writes {
@@ -80,6 +88,12 @@ impl Tree for SledTree {
             }
         }
         fenced(&self.path, || self.tree.apply_batch(batch))
+    }
+
+    fn fill(&self, pairs: &[(Key, Vec<u8>)]) -> Result<(), Error> {
+        fenced(&self.path, || {
+            pairs.iter().try_for_each(|(key, value)| self.tree.insert(key, value.as_slice()).map(drop))
+        })
     }
 
     fn is_empty(&self) -> Result<bool, Error> {
@@ -93,6 +107,29 @@ impl Tree for SledTree {
     fn close(self: Box<Self>) {
         let tree = self.tree;
         drop(catch_unwind(AssertUnwindSafe(move || drop(tree))));
+    }
+}
+
+impl SledTree {
+    /// Shows the pairs of a range from the side that `next` takes them from.
+    fn show(
+        &self,
+        from: &[u8],
+        end: Option<&[u8]>,
+        next: impl Fn(&mut sled::Iter) -> Option<sled::Result<(sled::IVec, sled::IVec)>>,
+        see: &mut See<'_>,
+    ) -> Result<(), Error> {
+        let bounds = (Bound::Included(from), end.map_or(Bound::Unbounded, Bound::Excluded));
+        fenced(&self.path, || {
+            let mut pairs = self.tree.range::<&[u8], _>(bounds);
+            while let Some(pair) = next(&mut pairs) {
+                let (key, raw) = pair?;
+                if !see(&key, &raw) {
+                    break;
+                }
+            }
+            Ok(())
+        })
     }
 }
 

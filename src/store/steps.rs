@@ -175,6 +175,7 @@ async fn stopped(shared: &Shared) {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+    use std::time::Duration;
 
     use super::*;
     use crate::domain::Timestamp;
@@ -186,6 +187,7 @@ mod tests {
     async fn run<T>(parts: &(Layout, Disks), asked: impl AsyncFnOnce(&EmbeddedStore) -> T) -> T {
         let mut options = Options::default();
         options.journal.segment_bytes = 8 << 10;
+        options.gather_for = Duration::from_millis(1);
         let (store, steps) = EmbeddedStore::by_steps(&parts.0, &parts.1, &options).unwrap();
         let pace: Pace = Arc::new(|| Box::pin(tokio::task::yield_now()));
         let Futures { committer, applier, file_work } = steps.futures(pace);
@@ -211,6 +213,34 @@ mod tests {
             assert_eq!(known.get("m"), Some(&(3, [7; 32])));
             view.kill();
         }
+    }
+
+    #[tokio::test]
+    async fn a_store_says_while_its_view_is_not_proved_and_that_ends() {
+        let disks = Disks { journal: Arc::new(SimDisk::default()), seen: Arc::new(SimDisk::default()) };
+        let trees = Arc::new(SimTrees::default());
+        let layout = Layout::on(Path::new("sim"), Arc::new(SimDisk::default()), trees.clone());
+        let parts = (layout, disks);
+        run(&parts, async |store| assert!(!store.status().proving, "a new view has nothing to prove")).await;
+        trees.kill();
+        let options = Options { prove_at_once_pairs: 0, ..Options::default() };
+        let action = Action::MachineChanged { machine: "m".into(), version: 3, sha256: [7; 32] };
+        let command = Command { by: Arc::from("test"), at: Timestamp::EPOCH, action };
+        run(&parts, async |store| {
+            store.command(command.clone()).await.unwrap();
+            while store.status().applied < store.status().synced {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        })
+        .await;
+        trees.kill();
+        let (store, steps) = EmbeddedStore::by_steps(&parts.0, &parts.1, &options).unwrap();
+        assert!(store.status().proving);
+        let pace: Pace = Arc::new(|| Box::pin(tokio::task::yield_now()));
+        let Futures { committer, applier, file_work } = steps.futures(pace);
+        let work = async { tokio::join!(committer, applier, file_work) };
+        tokio::select! { _ = store.command(command) => {}, _ = work => panic!("the store ended by itself") }
+        assert!(!store.status().proving, "it took a command");
     }
 
     #[tokio::test]

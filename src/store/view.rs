@@ -15,7 +15,8 @@ use super::change::{self, Counts};
 use super::keys::{self, Key, Table};
 use super::lock::unpoisoned;
 use super::redo::Write;
-use super::tree::Tree;
+use super::tree::{Pairs, Tree};
+use super::walk::Walk;
 use crate::domain::Lsn;
 
 /// The largest value under one key. A leaf of sled's tree has up to 17 of them, and a leaf over 128 KiB would become
@@ -23,7 +24,7 @@ use crate::domain::Lsn;
 const PART_LEN_MAX: usize = 4096;
 
 /// How many pairs are walked at a time by [`View::prove`].
-const WALK_PAIRS: usize = 1000;
+const WALK_PAIRS: usize = 100_000;
 
 /// What a view is, and up to where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
@@ -55,15 +56,6 @@ pub(super) struct View {
 struct Tally {
     meta: Meta,
     walk: Walk,
-}
-
-/// A walk over the tree while it changes: `pairs` and `sum` are of the pairs below `upto`.
-#[derive(Default)]
-struct Walk {
-    upto: Key,
-    pairs: u64,
-    sum: u64,
-    done: bool,
 }
 
 impl View {
@@ -115,10 +107,7 @@ impl View {
             let step = i64::from(after.is_some()) - i64::from(before.is_some());
             pairs = pairs.wrapping_add_signed(step);
             sum = sum.wrapping_sub(old).wrapping_add(new);
-            if key < tally.walk.upto {
-                tally.walk.pairs = tally.walk.pairs.wrapping_add_signed(step);
-                tally.walk.sum = tally.walk.sum.wrapping_sub(old).wrapping_add(new);
-            }
+            tally.walk.changed(&key, step, new.wrapping_sub(old));
             batch.push((key, after));
         }
         tally.meta = Meta { pairs, sum, ..meta };
@@ -126,38 +115,40 @@ impl View {
         self.call(|tree| tree.apply(batch))
     }
 
+    /// Adds raw pairs, none of which is there, in the order of keys, to a tree that is not complete. A crash may keep any
+    /// part of them: they need not become true together, which is faster. (A second thread makes sled slower.)
+    pub(super) fn fill(&self, pairs: &[(Key, Vec<u8>)]) -> Result<(), Error> {
+        let mut tally = self.tally();
+        for (key, raw) in pairs {
+            tally.meta.pairs += 1;
+            tally.meta.sum = tally.meta.sum.wrapping_add(hash(key, Some(raw)));
+        }
+        self.call(|tree| tree.fill(pairs))
+    }
+
     /// Whether a walk has proved the tree whole since it was opened.
     pub(super) fn is_proved(&self) -> bool {
-        self.tally().walk.done
+        self.tally().walk.is_done()
     }
 
     /// Goes on with the walk that proves the tree whole, by about `limit` pairs; answers whether it is done.
     pub(super) fn walk(&self, limit: usize) -> Result<bool, Error> {
         let mut tally = self.tally();
-        if tally.walk.done {
+        if tally.walk.is_done() {
             return Ok(true);
         }
-        let from = tally.walk.upto.clone();
-        let pairs = self.call(|tree| tree.range(&from, None, limit))?;
-        let meta_key = keys::meta();
-        for (key, raw) in pairs.iter().filter(|(key, _)| *key != meta_key) {
-            tally.walk.pairs += 1;
-            tally.walk.sum = tally.walk.sum.wrapping_add(hash(key, Some(raw)));
-        }
-        if let Some((last, _)) = pairs.last().filter(|_| pairs.len() == limit) {
-            tally.walk.upto.clone_from(last);
-            tally.walk.upto.push(0);
+        let all = tally.meta.pairs;
+        let at_end = self.call(|tree| tally.walk.step(tree, limit, all))?;
+        if !at_end {
             return Ok(false);
         }
-        let (found, meant) = ((tally.walk.pairs, tally.walk.sum), (tally.meta.pairs, tally.meta.sum));
+        let (found, meant) = (tally.walk.found(), (tally.meta.pairs, tally.meta.sum));
         if found != meant {
             drop(tally);
             let detail = format!("its {} pairs are not the {} that were written", found.0, meant.0);
             return Err(self.damaged(detail));
         }
-        tally.walk.done = true;
-        // Nothing is below it any more, so writes leave the walk alone.
-        tally.walk.upto.clear();
+        tally.walk.end();
         Ok(true)
     }
 
@@ -194,10 +185,7 @@ impl View {
             let old = if part < old_parts { self.raw(&part_key)? } else { None };
             out.insert(part_key, (old, chunks.get(usize::from(part)).map(|chunk| chunk.to_vec())));
         }
-        let after = value.map(|value| match small {
-            Some(small) => [&[0_u8], small].concat(),
-            None => [&[1_u8][..], &new_parts.to_be_bytes(), &crc32fast::hash(value).to_be_bytes()].concat(),
-        });
+        let after = value.map(|value| raw_head(value, new_parts));
         out.insert(key.clone(), (before, after));
         Ok(())
     }
@@ -270,7 +258,30 @@ fn parts_of(raw: &[u8]) -> u16 {
     }
 }
 
-fn hash(key: &[u8], raw: Option<&[u8]>) -> u64 {
+/// What stands under the key of a value: itself, or how many parts it has and their checksum.
+fn raw_head(value: &[u8], parts: u16) -> Vec<u8> {
+    if value.len() <= PART_LEN_MAX {
+        return [&[0_u8], value].concat();
+    }
+    [&[1_u8][..], &parts.to_be_bytes(), &crc32fast::hash(value).to_be_bytes()].concat()
+}
+
+/// What the tree holds of a value: what stands under its key, and its parts with theirs.
+pub(super) fn raw(key: &[u8], value: &[u8]) -> Result<(Vec<u8>, Pairs), Error> {
+    if value.len() <= PART_LEN_MAX {
+        return Ok((raw_head(value, 0), Vec::new()));
+    }
+    let chunks: Vec<_> = (0_u16..=u16::MAX)
+        .zip(value.chunks(PART_LEN_MAX))
+        .map(|(n, part)| (keys::part(key, n), part.to_vec()))
+        .collect();
+    let too_large = || Error::TooLarge { bytes: value.len(), limit: usize::from(u16::MAX) * PART_LEN_MAX };
+    let parts = u16::try_from(value.len().div_ceil(PART_LEN_MAX)).map_err(|_| too_large())?;
+    Ok((raw_head(value, parts), chunks))
+}
+
+/// What a pair adds to the sum of all.
+pub(super) fn hash(key: &[u8], raw: Option<&[u8]>) -> u64 {
     let Some(raw) = raw else { return 0 };
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&u64::try_from(key.len()).unwrap_or(u64::MAX).to_be_bytes());

@@ -1,6 +1,7 @@
 //! Memory and embedded agree on any sequence of calls, whatever restarts, crashes and rebuilds come between.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use futures_util::FutureExt;
 use proptest::prelude::*;
@@ -9,11 +10,14 @@ use super::Rig;
 use super::facts::{
     at, check_entry, commit, delivery, entry, event, field_entry, item, judged, machine, sub, unavailable,
 };
-use super::rig::SHARDS;
+use super::rig::{Bench, SHARDS};
 use crate::domain::query::EntityFilter;
 use crate::domain::{
     Admit, Attempt, Delivery, Disposition, EntityKey, Kind, Lsn, Position, Reason, Shard, StateName, Timestamp,
 };
+use crate::store::keys;
+use crate::store::tree::Pairs;
+use crate::store::view::{Meta, View};
 use crate::store::{Action, Command, Commit, Epoch, Error, Scope, Store};
 
 const STATES: [&str; 3] = ["active", "past_due", "canceled"];
@@ -226,6 +230,40 @@ fn similar(shown: &str, meant: &str, step: &Step) {
     }
 }
 
+/// What a closed view says of itself, and all that is in it.
+fn kept(view: &Path) -> (Meta, Pairs) {
+    let view = View::open_at(view, 1 << 20, Meta::default()).unwrap();
+    view.prove().unwrap();
+    let kept = (view.meta(), view.range(&keys::everything(), usize::MAX).unwrap());
+    view.close();
+    kept
+}
+
+/// Takes each step so many times, and compares the view that grew with one that is built anew.
+async fn build_anew(steps: Vec<(Step, u8)>) {
+    let mut rig = Rig::embedded();
+    for (step, times) in &steps {
+        for _ in 0..*times {
+            take(&mut rig, step).await;
+        }
+    }
+    let (mut grown, mut built) = (None, None);
+    let take_away = |_: &Bench, view: &Path| {
+        grown = Some(kept(view));
+        std::fs::remove_dir_all(view).unwrap();
+    };
+    rig.meddle(take_away).await.unwrap();
+    rig.meddle(|_, view| built = Some(kept(view))).await.unwrap();
+    let ((was, grown), (is, built)) = (grown.unwrap(), built.unwrap());
+    if grown != built {
+        let differs = grown.iter().zip(&built).find(|(grown, built)| grown != built);
+        panic!("{} pairs grew, {} were built; the first that differ: {differs:?}", grown.len(), built.len());
+    }
+    // A view that grows may know less well from where on the journal holds undecided events.
+    assert!(is.scan_from >= was.scan_from, "{was:?}, {is:?}");
+    assert_eq!(is, Meta { scan_from: is.scan_from, ..was });
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 400, ..ProptestConfig::default() })]
 
@@ -233,5 +271,13 @@ proptest! {
     fn memory_and_embedded_agree_on_any_sequence_of_calls(steps in prop::collection::vec(step(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(agree(steps));
+    }
+
+    #[test]
+    fn a_view_that_is_built_anew_is_the_one_that_grew_with_the_journal(
+        steps in prop::collection::vec((step(), prop_oneof![6 => Just(1), 1 => Just(40_u8)]), 1..40)
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(build_anew(steps));
     }
 }

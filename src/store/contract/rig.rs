@@ -214,7 +214,7 @@ impl Bench {
 
     /// Opens the store.
     pub(crate) fn open(&self) -> Result<EmbeddedStore, Error> {
-        fs::create_dir_all(self.layout.dir()).unwrap();
+        fs::create_dir_all(self.layout.settings().parent().unwrap()).unwrap();
         let disks = Disks { journal: Arc::new(self.gate.clone()), seen: Arc::new(self.seen.clone()) };
         EmbeddedStore::open_on(&self.layout, self.layout.lock().unwrap(), &disks, &self.options)
     }

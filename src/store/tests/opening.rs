@@ -89,3 +89,13 @@ fn a_view_that_was_built_to_the_end_is_not_built_again_when_the_power_goes() {
         assert_eq!(built.load(Ordering::SeqCst), 1, "in round {round}");
     }
 }
+
+#[test]
+fn what_a_rebuild_left_that_was_cut_off_is_removed() {
+    let dir = TempDir::new().unwrap();
+    drop(EmbeddedStore::open(dir.path(), options(None)).unwrap());
+    let left = dir.path().join("rebuild.part.7");
+    std::fs::write(&left, "half a record").unwrap();
+    drop(EmbeddedStore::open(dir.path(), options(None)).unwrap());
+    assert!(!left.exists() && dir.path().join("store.toml").exists());
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{Pairs, Tree, Trees};
+use super::{Pairs, See, Tree, Trees};
 use crate::store::Error;
 use crate::store::disk::sim::Dice;
 use crate::store::keys::Key;
@@ -169,11 +169,31 @@ impl Tree for SimTree {
         })
     }
 
+    fn visit(&self, from: &[u8], end: Option<&[u8]>, see: &mut See<'_>) -> Result<(), Error> {
+        let bounds = (Bound::Included(from), end.map_or(Bound::Unbounded, Bound::Excluded));
+        self.with(|state| {
+            let mut pairs = state.live.iter().flat_map(|live| live.range::<[u8], _>(bounds));
+            while pairs.next().is_some_and(|(key, raw)| see(key, raw)) {}
+        })
+    }
+
+    fn visit_back(&self, from: &[u8], end: Option<&[u8]>, see: &mut See<'_>) -> Result<(), Error> {
+        let bounds = (Bound::Included(from), end.map_or(Bound::Unbounded, Bound::Excluded));
+        self.with(|state| {
+            let mut pairs = state.live.iter().flat_map(|live| live.range::<[u8], _>(bounds)).rev();
+            while pairs.next().is_some_and(|(key, raw)| see(key, raw)) {}
+        })
+    }
+
     fn apply(&self, batch: Batch) -> Result<(), Error> {
         self.with(|state| {
             write(state.live.get_or_insert_default(), batch.clone());
             state.since.push(batch);
         })
+    }
+
+    fn fill(&self, pairs: &[(Key, Vec<u8>)]) -> Result<(), Error> {
+        pairs.iter().try_for_each(|(key, value)| self.apply(vec![(key.clone(), Some(value.clone()))]))
     }
 
     fn is_empty(&self) -> Result<bool, Error> {
