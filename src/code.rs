@@ -71,6 +71,8 @@ codes! {
         "Free some space on the disk of the data directory; senders try again by themselves.";
     STOPPED = "stopped", Http(503), "the server is stopping or has stopped writing",
         "Try again. If it lasts, the server's log says which write failed; restart it once that is mended.";
+    PROVING = "proving", Http(503), "the server still checks what its view shows",
+        "Wait some seconds: it takes and keeps webhooks meanwhile, and decides them when the check is done.";
 
     // Reading and operating.
     KEY_MISSING = "key_missing", Http(401), "the request has no key",

@@ -5,7 +5,7 @@ use actix_web::web;
 use super::dto;
 use super::problem::Problem;
 use super::shared::Shared;
-use crate::code;
+use crate::code::{self, Code};
 
 /// Whether the server lives.
 #[utoipa::path(
@@ -19,7 +19,7 @@ pub(crate) async fn live() -> web::Json<dto::Health> {
     web::Json(dto::Health { status: "ok".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() })
 }
 
-/// Whether the server should get traffic: not while it stops, nor after a write failed.
+/// Whether the server should get traffic: not while it stops, nor after a write failed, nor before it decides anything.
 #[utoipa::path(
     get,
     path = "/readyz",
@@ -28,8 +28,33 @@ pub(crate) async fn live() -> web::Json<dto::Health> {
     responses((status = 200, description = "it takes traffic", body = dto::Readiness))
 )]
 pub(crate) async fn ready(shared: web::Data<Shared>) -> Result<web::Json<dto::Readiness>, Problem> {
-    if shared.is_stopping() || shared.engine.status().failure.is_some() {
-        return Err(Problem::new(code::STOPPED, code::STOPPED.title));
+    let status = shared.engine.status();
+    match unready(shared.is_stopping() || status.failure.is_some(), status.store.proving) {
+        Some(code) => Err(Problem::new(code, code.title)),
+        None => Ok(web::Json(dto::Readiness { status: "ready".to_owned() })),
     }
-    Ok(web::Json(dto::Readiness { status: "ready".to_owned() }))
+}
+
+/// Why the server should get no traffic, if it should get none.
+fn unready(has_stopped: bool, is_proving: bool) -> Option<Code> {
+    if has_stopped {
+        return Some(code::STOPPED);
+    }
+    is_proving.then_some(code::PROVING)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_is_ready_unless_it_has_stopped_or_proves_its_view() {
+        let check = |has_stopped, is_proving, expected: Option<Code>| {
+            assert_eq!(unready(has_stopped, is_proving).map(|code| code.id), expected.map(|code| code.id));
+        };
+        check(false, false, None);
+        check(false, true, Some(code::PROVING));
+        check(true, false, Some(code::STOPPED));
+        check(true, true, Some(code::STOPPED));
+    }
 }

@@ -106,7 +106,7 @@ fn headers_of(code: &Code) -> Vec<(header::HeaderName, String)> {
         "key_invalid" => (header::WWW_AUTHENTICATE, "Bearer realm=\"tollgate\", error=\"invalid_token\""),
         "body_encoded" => (header::ACCEPT_ENCODING, "identity"),
         "busy" => (header::RETRY_AFTER, "1"),
-        "stopped" => (header::RETRY_AFTER, "5"),
+        "stopped" | "proving" => (header::RETRY_AFTER, "5"),
         "disk_full" => (header::RETRY_AFTER, "30"),
         _ => return Vec::new(),
     };
