@@ -135,16 +135,12 @@ async fn act(
     while let Some(ToActor::Wake) = mailbox.recv().await {
         wakes += 1;
         let worked = AssertUnwindSafe(work(Arc::clone(&running), key.clone(), epoch, held.take()));
-        match worked.catch_unwind().await {
-            Ok(left) => {
-                held = left;
-                idle.borrow_mut().push((key.clone(), wakes));
-            }
-            Err(_) => {
-                mailbox.close();
-                return drop(dispatcher.send(ToDispatcher::Failed(key)).await);
-            }
-        }
+        let Ok(left) = worked.catch_unwind().await else {
+            mailbox.close();
+            return drop(dispatcher.send(ToDispatcher::Failed(key)).await);
+        };
+        held = left;
+        idle.borrow_mut().push((key.clone(), wakes));
     }
 }
 
