@@ -111,15 +111,14 @@ impl Applier {
         self.walks = !self.walks && !self.walked;
         let task = self.task(&mut self.shared.state(), gathered);
         match task {
-            Task::Apply(table, low_water) => match self.apply(&table, low_water) {
-                // The journal has it all; the view follows when there is space again.
-                Err(Error::Full) if self.shared.state().ending == Ending::Open => return Ok(Step::Pause),
-                Err(Error::Full) => return Ok(Step::End),
-                applied => {
-                    applied?;
+            Task::Apply(table, low_water) => {
+                if self.apply(&table, low_water)? {
                     return Ok(Step::Applied);
                 }
-            },
+                // The journal has it all; the view follows when there is space again.
+                let ends = self.shared.state().ending != Ending::Open;
+                return Ok(if ends { Step::End } else { Step::Pause });
+            }
             Task::Refill => self.refill()?,
             Task::Walk => self.walk()?,
             Task::Gather => return Ok(Step::Gather),
@@ -135,7 +134,9 @@ impl Applier {
         let low_water = self.meta.scan_from;
         loop {
             let Some(table) = self.shared.state().overlay.freeze() else { return Ok(()) };
-            self.apply(&table, low_water)?;
+            if !self.apply(&table, low_water)? {
+                return Err(Error::Full);
+            }
         }
     }
 
@@ -169,15 +170,18 @@ impl Applier {
         Ok(())
     }
 
-    fn apply(&mut self, table: &Table, low_water: Lsn) -> Result<(), Error> {
+    /// Writes a table to the view; answers whether there was space.
+    fn apply(&mut self, table: &Table, low_water: Lsn) -> Result<bool, Error> {
         let mut meta = self.meta;
         meta.applied = table.through;
         meta.scan_from = low_water.min(Lsn(table.through.0 + 1));
         meta.counts += table.counts;
         let (disk, writes) = (self.shared.layout.files(), table.encode()?);
-        self.shared.with_view(|view| redo::write(disk, view, &writes, meta))?;
-        self.applied(meta, table.through);
-        Ok(())
+        let written = self.shared.with_view(|view| redo::write(disk, view, &writes, meta))?;
+        if written {
+            self.applied(meta, table.through);
+        }
+        Ok(written)
     }
 
     /// The view shows a table now.

@@ -33,23 +33,27 @@ pub(super) const BATCH_KEYS: usize = 200;
 /// A key with the bytes that it gets; none deletes it.
 pub(super) type Write = (Key, Option<Arc<[u8]>>);
 
-/// Writes a table to the view: `after` is what the view says once all of it is there.
-pub(super) fn write(disk: &dyn Disk, view: &View, writes: &[Write], after: Meta) -> Result<(), Error> {
+/// Writes a table to the view: `after` is what the view says once all of it is there. False, and nothing was written, if
+/// there is no space for the redo file. Want of space in the view itself is an error: sled can't go on after it.
+pub(super) fn write(disk: &dyn Disk, view: &View, writes: &[Write], after: Meta) -> Result<bool, Error> {
     let mut batches = writes.chunks(BATCH_KEYS);
     let last = batches.next_back().unwrap_or_default();
     if batches.len() > 0 {
-        save(disk, writes, after).map_err(|error| {
-            if error.kind() == io::ErrorKind::StorageFull {
-                return Error::Full;
+        match save(disk, writes, after) {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => return Ok(false),
+            Err(error) => {
+                let action = format!("writing `{}`", disk.place(NAME));
+                return Err(Error::Io { action, detail: error.to_string() });
             }
-            Error::Io { action: format!("writing `{}`", disk.place(NAME)), detail: error.to_string() }
-        })?;
+            Ok(()) => {}
+        }
         let under_way = Meta { writing: after.applied, ..view.meta() };
         for batch in batches {
             view.apply(batch, under_way)?;
         }
     }
-    view.apply(last, Meta { writing: Lsn(0), ..after })
+    view.apply(last, Meta { writing: Lsn(0), ..after })?;
+    Ok(true)
 }
 
 /// Completes a view that was being written when its program ended. A view that can't be completed is an error.
@@ -165,9 +169,9 @@ mod tests {
         assert_eq!(u64::try_from(BATCH_KEYS).unwrap() + 1, CALLS);
         let (disk, trees) = (SimDisk::default(), SimTrees::default());
         let view = View::open(trees.open(0).unwrap(), meta(0)).unwrap();
-        write(&disk, &view, &writes(2 * BATCH_KEYS, 1), meta(10)).unwrap();
+        assert!(write(&disk, &view, &writes(2 * BATCH_KEYS, 1), meta(10)).unwrap());
         trees.fail_after(after);
-        let done = write(&disk, &view, &writes(3 * BATCH_KEYS, 2), meta(20));
+        let done = write(&disk, &view, &writes(3 * BATCH_KEYS, 2), meta(20)).map(|done| assert!(done));
         trees.fail_after(None);
         (disk, trees, done)
     }
@@ -188,6 +192,18 @@ mod tests {
             assert_eq!(applied, if begun { Lsn(20) } else { Lsn(10) });
             assert_eq!(content(&trees) == content(&whole), begun);
         }
+    }
+
+    #[test]
+    fn without_space_for_the_file_nothing_is_written_to_the_view_and_it_can_be_tried_again() {
+        let (disk, trees) = (SimDisk::default(), SimTrees::default());
+        let view = View::open(trees.open(0).unwrap(), meta(0)).unwrap();
+        disk.limit_space(Some(100));
+        assert!(!write(&disk, &view, &writes(2 * BATCH_KEYS, 1), meta(10)).unwrap());
+        assert_eq!((view.meta(), content(&trees)), (meta(0), vec![]));
+        disk.limit_space(None);
+        assert!(write(&disk, &view, &writes(2 * BATCH_KEYS, 1), meta(10)).unwrap());
+        assert_eq!(view.meta().applied, Lsn(10));
     }
 
     #[test]
