@@ -75,7 +75,7 @@ pub fn check(dir: &Path, options: &Options) -> Result<Report, Error> {
     let (_lock, fixed) = existing(&layout)?;
     let disks = Disks::of(&layout)?;
     let mut report = Report::default();
-    let view = existing_view(&layout, Some(&fixed), options).unwrap_or_else(|why| {
+    let view = existing_view(&layout, Some(&fixed), options)?.unwrap_or_else(|why| {
         report.add(layout.view().display().to_string(), format!("{why}; it is built anew when the store is opened"));
         None
     });
@@ -110,7 +110,7 @@ pub fn rebuild(dir: &Path, options: &Options) -> Result<Report, Error> {
     let layout = Layout::new(dir);
     let (_lock, fixed) = existing(&layout)?;
     // The old view may be all that proves the journal's end to be whole: it is asked before it goes.
-    let view = existing_view(&layout, Some(&fixed), options).unwrap_or_default();
+    let view = existing_view(&layout, Some(&fixed), options)?.unwrap_or_default();
     let vouched = view.as_ref().map_or(Lsn(0), |view| view.meta().applied);
     if let Some(view) = view {
         view.close();

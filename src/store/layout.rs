@@ -21,7 +21,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::Error;
-use super::disk::{Disk, Lock, OsDisk};
+use super::disk::{Disk, Lock, OsDisk, is_full};
 use super::sled_tree::SledTrees;
 use super::tree::Trees;
 
@@ -201,7 +201,7 @@ pub(super) fn remove(path: &Path) -> Result<(), Error> {
 }
 
 fn io_error(action: &str, path: &Path, error: &io::Error) -> Error {
-    if error.kind() == io::ErrorKind::StorageFull {
+    if is_full(error) {
         return Error::Full;
     }
     Error::Io { action: format!("{action} `{}`", path.display()), detail: error.to_string() }

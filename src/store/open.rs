@@ -51,7 +51,7 @@ pub(super) fn open(layout: &Layout, disks: &Disks, options: &Options) -> Result<
 
 fn attempt(layout: &Layout, disks: &Disks, options: &Options) -> Result<Opened, Error> {
     let fixed = layout.read_settings()?;
-    let view = existing_view(layout, fixed.as_ref(), options).unwrap_or_else(|why| {
+    let view = existing_view(layout, fixed.as_ref(), options)?.unwrap_or_else(|why| {
         tracing::warn!(why, "the view cannot be used and is built anew");
         None
     });
@@ -96,13 +96,19 @@ pub(super) fn open_journal(disks: &Disks, options: &Options, vouched: Lsn) -> Re
     Ok((journal, recovery))
 }
 
-/// The view that is there, if there is one; why it cannot be used, if it can't.
-pub(super) fn existing_view(layout: &Layout, fixed: Option<&Fixed>, options: &Options) -> Result<Option<View>, String> {
+/// The view that is there, if there is one, or why it cannot be used and is to be built anew.
+pub(super) type Existing = Result<Option<View>, String>;
+
+/// Opens the view that is there.
+///
+/// # Errors
+/// [`Error::Full`]: without space nothing can be said of it, and a view that is good must not be thrown away.
+pub(super) fn existing_view(layout: &Layout, fixed: Option<&Fixed>, options: &Options) -> Result<Existing, Error> {
     if !layout.trees().exists() {
-        return Ok(None);
+        return Ok(Ok(None));
     }
     if let Some(why) = layout.condemned() {
-        return Err(why);
+        return Ok(Err(why));
     }
     let open = || {
         let view = View::open(layout.trees().open(options.view_cache_bytes)?, Meta::default())?;
@@ -110,11 +116,15 @@ pub(super) fn existing_view(layout: &Layout, fixed: Option<&Fixed>, options: &Op
         prove_small(&view, options)?;
         Ok(view)
     };
-    let view = open().map_err(|error: Error| error.to_string())?;
+    let view = match open() {
+        Ok(view) => view,
+        Err(Error::Full) => return Err(Error::Full),
+        Err(error) => return Ok(Err(error.to_string())),
+    };
     let meta = view.meta();
     let unusable = |view: View, why: &str| {
         view.close();
-        Err(why.to_owned())
+        Ok(Err(why.to_owned()))
     };
     if !meta.complete {
         return unusable(view, "it was not built to the end");
@@ -122,7 +132,7 @@ pub(super) fn existing_view(layout: &Layout, fixed: Option<&Fixed>, options: &Op
     if fixed.is_none_or(|fixed| fixed.store_id != hex::encode(meta.store_id)) {
         return unusable(view, "it is of another store");
     }
-    Ok(Some(view))
+    Ok(Ok(Some(view)))
 }
 
 /// Proves a view whole if that takes no time.

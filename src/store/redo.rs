@@ -12,7 +12,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::change;
-use super::disk::Disk;
+use super::disk::{Disk, is_full};
 use super::keys::Key;
 use super::view::{Meta, View};
 use super::{Error, Options};
@@ -39,12 +39,10 @@ pub(super) fn write(disk: &dyn Disk, view: &View, writes: &[Write], after: Meta)
     let mut batches = writes.chunks(BATCH_KEYS);
     let last = batches.next_back().unwrap_or_default();
     if batches.len() > 0 {
-        match save(disk, writes, after) {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => return Ok(false),
-            Err(error) => {
-                let action = format!("writing `{}`", disk.place(NAME));
-                return Err(Error::Io { action, detail: error.to_string() });
-            }
+        match save(disk, writes, view.meta().applied, after) {
+            Err(error) if is_full(&error) => return Ok(false),
+            // The view has no part in it: nothing is wrong with that.
+            Err(error) => return Err(Error::Stopped { reason: format!("writing `{}`: {error}", disk.place(NAME)) }),
             Ok(()) => {}
         }
         let under_way = Meta { writing: after.applied, ..view.meta() };
@@ -64,8 +62,8 @@ pub(super) fn complete(disk: &dyn Disk, view: &View, options: &Options) -> Resul
     }
     let unusable = |detail: &str| Error::Corrupt { place: disk.place(NAME), detail: detail.to_owned() };
     let bytes = read(disk).map_err(|error| unusable(&error.to_string()))?;
-    let (after, writes) = parse(&bytes).ok_or_else(|| unusable("it is not whole"))?;
-    if after.applied != meta.writing || after.store_id != meta.store_id {
+    let (base, after, writes) = parse(&bytes).ok_or_else(|| unusable("it is not whole"))?;
+    if base != meta.applied || after.applied != meta.writing || after.store_id != meta.store_id {
         return Err(unusable("it is not of what was being written"));
     }
     options.tell(0, 1);
@@ -75,7 +73,8 @@ pub(super) fn complete(disk: &dyn Disk, view: &View, options: &Options) -> Resul
     view.apply(&[], Meta { writing: Lsn(0), ..after })
 }
 
-fn save(disk: &dyn Disk, writes: &[Write], after: Meta) -> io::Result<()> {
+/// Writes the file: what the view becomes that has everything up to `base`.
+fn save(disk: &dyn Disk, writes: &[Write], base: Lsn, after: Meta) -> io::Result<()> {
     let meta = change::encode(&after).map_err(io::Error::other)?;
     let file = disk.create(NAME)?;
     let mut sum = crc32fast::Hasher::new();
@@ -88,6 +87,7 @@ fn save(disk: &dyn Disk, writes: &[Write], after: Meta) -> io::Result<()> {
         Ok(())
     };
     buffer.extend_from_slice(MAGIC);
+    put(&mut buffer, &base.0.to_be_bytes());
     put(&mut buffer, &meta);
     for (key, value) in writes {
         put(&mut buffer, key);
@@ -116,12 +116,13 @@ fn read(disk: &dyn Disk) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn parse(bytes: &[u8]) -> Option<(Meta, Vec<Write>)> {
+fn parse(bytes: &[u8]) -> Option<(Lsn, Meta, Vec<Write>)> {
     let (body, sum) = bytes.split_last_chunk::<4>()?;
     if crc32fast::hash(body).to_be_bytes() != *sum {
         return None;
     }
     let mut rest = body.strip_prefix(MAGIC)?;
+    let base = Lsn(u64::from_be_bytes(take(&mut rest)?.try_into().ok()?));
     let meta = change::decode(NAME.as_bytes(), take(&mut rest)?).ok()?;
     let mut writes = Vec::new();
     while !rest.is_empty() {
@@ -131,7 +132,7 @@ fn parse(bytes: &[u8]) -> Option<(Meta, Vec<Write>)> {
         let value = if *some == 1 { Some(Arc::from(take(&mut rest)?)) } else { None };
         writes.push((key, value));
     }
-    Some((meta, writes))
+    Some((base, meta, writes))
 }
 
 fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
@@ -150,7 +151,8 @@ mod tests {
 
     fn writes(count: usize, byte: u8) -> Vec<Write> {
         let value = |n: usize| (!n.is_multiple_of(5)).then(|| Arc::from(vec![byte; 1 + n % 7]));
-        (0..count).map(|n| (format!("key {n:06}").into_bytes(), value(n))).collect()
+        // Keys of every table, those that are written once among them.
+        (0..count).map(|n| (format!("{}{n:06}", ["c", "e", "s"][n * 3 / count]).into_bytes(), value(n))).collect()
     }
 
     fn meta(applied: u64) -> Meta {
@@ -222,11 +224,11 @@ mod tests {
             );
             file.write_at(&byte, at).unwrap();
         }
-        save(&disk, &writes(9, 9), meta(19)).unwrap();
-        assert!(
-            matches!(complete(&disk, &open(), &Options::default()), Err(Error::Corrupt { .. })),
-            "of another table"
-        );
+        for (base, through) in [(10, 19), (9, 20)] {
+            save(&disk, &writes(9, 9), Lsn(base), meta(through)).unwrap();
+            let completed = complete(&disk, &open(), &Options::default());
+            assert!(matches!(completed, Err(Error::Corrupt { .. })), "of the table from {base} to {through}");
+        }
         disk.remove(NAME).unwrap();
         assert!(matches!(complete(&disk, &open(), &Options::default()), Err(Error::Corrupt { .. })), "no file");
     }

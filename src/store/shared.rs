@@ -234,12 +234,15 @@ impl Shared {
         pending.ok_or_else(|| super::records::corrupt(position.lsn, format!("no event stands at {position}")))
     }
 
-    /// Stops the store for an error of the view, and leaves a note that it must be built anew.
+    /// Stops the store for an error of the view, and leaves a note that it must be built anew. After want of space it is
+    /// good, but sled answers nothing any more: the store has to be opened again.
     fn condemn(&self, error: Error) -> Error {
-        if !matches!(error, Error::Corrupt { .. } | Error::Io { .. }) {
-            return error;
+        if matches!(error, Error::Corrupt { .. } | Error::Io { .. }) {
+            self.layout.condemn_view(&error.to_string());
         }
-        self.layout.condemn_view(&error.to_string());
-        self.fail(&error)
+        if matches!(error, Error::Corrupt { .. } | Error::Io { .. } | Error::Full) {
+            return self.fail(&error);
+        }
+        error
     }
 }

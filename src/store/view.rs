@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Error;
 use super::change::{self, Counts};
-use super::keys::{self, Key, Table};
+use super::keys::{self, Key};
 use super::lock::unpoisoned;
 use super::redo::Write;
 use super::tree::{Pairs, Tree};
@@ -170,8 +170,7 @@ impl View {
 
     /// What the tree is made of for one value: itself, or its parts and their number.
     fn spread(&self, key: &Key, value: Option<&[u8]>, out: &mut BTreeMap<Key, Step>) -> Result<(), Error> {
-        // Keys of old commits are written once and never again: no need to look.
-        let before = if key.first() == Some(&Table::Commits.code()) { None } else { self.raw(key)? };
+        let before = self.raw(key)?;
         let old_parts = before.as_deref().map_or(0, parts_of);
         let small = value.filter(|value| value.len() <= PART_LEN_MAX);
         let chunks: Vec<&[u8]> =
