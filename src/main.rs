@@ -1,7 +1,7 @@
 //! Runs the command line.
 
-/// What one thread allocates another frees: a request of the door ends at the committer, a decision at the applier. The
-/// system's allocator takes a lock for that; with this one a fifth of the work goes away.
+/// What one thread allocates another frees: a request of the door ends at the committer, a decision at the applier. This
+/// allocator is made for that.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

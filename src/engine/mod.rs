@@ -29,6 +29,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
+use tokio::sync::Semaphore;
 
 use crate::domain::query::{DeadLetter, EntityCursor, EntityFilter, Page};
 use crate::domain::{
@@ -48,7 +49,6 @@ use ownership::Ownership;
 use reconciler::Reconciler;
 use run::{Running, guarded};
 use settings::Settings;
-use tokio::sync::Semaphore;
 use turn::{Core, TURNS_MAX};
 use upstream::Upstream;
 

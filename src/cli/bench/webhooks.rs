@@ -15,7 +15,7 @@ use super::load::{Load, Measured, Pace};
 use super::report::Figures;
 use crate::code;
 use crate::config::{Environment, Flag, Inputs};
-use crate::domain::{SourceName, Timestamp};
+use crate::domain::Timestamp;
 use crate::engine::clock::{Clock as _, SystemClock};
 use crate::engine::upstream::HttpUpstream;
 use crate::engine::{self, Engine};
@@ -279,10 +279,7 @@ fn now() -> Timestamp {
 
 /// The configuration as shipped, with a secret of the moment and nobody to ask.
 fn inputs(folder: &Path) -> Inputs {
-    let variables = [
-        ("STRIPE_WEBHOOK_SECRET", format!("whsec_{}", SourceName::new("measurement"))),
-        ("TOLLGATE__ENGINE__ACTORS_MAX", "65536".to_owned()),
-    ];
+    let variables = [("STRIPE_WEBHOOK_SECRET", "whsec_of_the_measurement")];
     let flag = |name, key, value| Flag { name, key, value };
     let flags = vec![
         flag("--listen", "server.listen", "127.0.0.1:0".to_owned()),
