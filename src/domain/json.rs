@@ -1,28 +1,28 @@
 //! A JSON value kept as the text it came in, so that no number ever passes through a float.
 
 use std::fmt;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 
 /// One JSON value as compact text: what the source sent, without white space between tokens.
 ///
 /// Two values are equal when their compact texts are: `1.50` and `1.5` differ, as they do to an auditor.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct RawJson(Arc<str>);
+pub struct RawJson(SmolStr);
 
 impl RawJson {
     /// Takes text that is already known to be one JSON value, and drops the white space between its tokens.
     #[must_use]
     pub fn from_valid(text: &str) -> Self {
-        Self(Arc::from(compact(text.trim()).as_ref()))
+        Self(SmolStr::new(compact(text.trim())))
     }
 
     /// A JSON string with this content.
     #[must_use]
     pub fn string(content: &str) -> Self {
-        Self(Arc::from(serde_json::Value::from(content).to_string().as_str()))
+        Self(SmolStr::from(serde_json::Value::from(content).to_string()))
     }
 
     /// The compact text.
@@ -34,7 +34,7 @@ impl RawJson {
     /// Whether this is the literal `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
-        &*self.0 == "null"
+        self.0 == "null"
     }
 
     /// The content if this is a string, the text if it is a number or a boolean; for showing to people.

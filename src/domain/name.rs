@@ -2,12 +2,15 @@
 //!
 //! A name that comes from our own files is checked with [`is_valid`]; a state that a payload claims is
 //! taken as it is, since an undeclared one must survive into its dead letter.
+//!
+//! A short name lies where it is used and not behind a pointer: all threads read the same few names all the time, and a
+//! count of who shares one would be written by all of them.
 
 use std::borrow::Borrow;
 use std::fmt;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use smol_str::SmolStr;
 
 use super::printable::printable;
 
@@ -29,13 +32,13 @@ macro_rules! name {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
-        pub struct $type(Arc<str>);
+        pub struct $type(SmolStr);
 
         impl $type {
             /// Takes the text as the name, unchecked.
             #[must_use]
             pub fn new(text: &str) -> Self {
-                Self(Arc::from(text))
+                Self(SmolStr::new(text))
             }
 
             /// The name's text.
