@@ -116,7 +116,8 @@ impl Core {
         drop((place, run));
         if ambiguity.is_some() || check_due {
             let rule = ambiguity.map_or(Rule::Check, |ambiguity| ambiguity.rule);
-            self.ask(epoch, &mut entity, rule, limit).await?;
+            // Apart, since few turns ask: the room for it would be carried along by all.
+            Box::pin(self.ask(epoch, &mut entity, rule, limit)).await?;
         }
         *held = Some(entity);
         Ok(Next::Again)

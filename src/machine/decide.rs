@@ -174,7 +174,12 @@ pub(super) fn changed(
     held: &BTreeMap<FieldName, RawJson>,
     new: &BTreeMap<FieldName, RawJson>,
 ) -> BTreeMap<FieldName, RawJson> {
-    let differs = |(name, value): &(&FieldName, &RawJson)| held.get(*name) != Some(*value);
+    // Both are in order, so one walk compares them.
+    let mut held = held.iter().peekable();
+    let differs = |new: &(&FieldName, &RawJson)| {
+        while held.next_if(|(name, _)| *name < new.0).is_some() {}
+        held.next_if(|(name, _)| *name == new.0).is_none_or(|(_, value)| value != new.1)
+    };
     new.iter().filter(differs).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 

@@ -6,26 +6,29 @@
 use std::collections::VecDeque;
 use std::iter;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc;
 
 use super::ids::SeenIds;
 use super::journal::Journal;
 use super::lock::unpoisoned;
+use super::prepared::{PreparedCommit, PreparedDelivery};
 use super::seen::{Work, Worked};
 use super::shared::{Ending, Shared, State};
 use super::stage::{Answer, Group, Reply, Staged, answer};
-use super::{Command, Commit, Error};
-use crate::domain::{Admission, Delivery, Lsn, Position};
+use super::{Command, Error};
+use crate::domain::{Admission, Lsn, Position};
 
 /// What is asked of the committer.
 pub(super) enum Request {
     /// Record a delivery.
-    Append(Box<Delivery>, Reply<Vec<Admission>>),
+    Append(Box<PreparedDelivery>, Reply<(Vec<Admission>, Box<PreparedDelivery>)>),
     /// Record a command.
     Command(Box<Command>, Reply<Position>),
     /// Record a decision.
-    Commit(Box<Commit>, Reply<Lsn>),
+    Commit(Box<PreparedCommit>, Reply<(Lsn, Box<PreparedCommit>)>),
     /// File work of the seen ids is done.
     Worked(Box<Worked>),
     /// Finish what came before, then end.
@@ -41,16 +44,30 @@ pub(super) struct Committer {
     held_back: VecDeque<Request>,
     elsewhere: Elsewhere,
     closing: Option<Reply<()>>,
+    /// How many requests the last group had.
+    group_len: usize,
 }
 
 /// Has file work done by somebody who gives it back as a [`Request::Worked`]; answers what nobody takes.
 pub(super) type Elsewhere = Box<dyn FnMut(Work) -> Option<Work> + Send>;
 
+/// How far apart groups begin while many ask: each costs a sync and wakes those who wait for it, so that many small ones
+/// take the processors from those who bring the next.
+const GROUP_EVERY: Duration = Duration::from_millis(1);
+
+/// From how many requests in a group on there are many who ask.
+const MANY: usize = 4;
+
 /// Works until the store is closed or dropped.
 pub(super) fn run(mut committer: Committer, mut requests: mpsc::Receiver<Request>) {
+    let mut next = Instant::now();
     while let Some(request) = committer.held_back().or_else(|| requests.blocking_recv()) {
         committer.wait_for_room();
-        if let Some(reply) = committer.step(request, &mut requests) {
+        thread::sleep(next.saturating_duration_since(Instant::now()));
+        let began = Instant::now();
+        let ended = committer.step(request, &mut requests);
+        next = if committer.group_len >= MANY { began + GROUP_EVERY } else { began };
+        if let Some(reply) = ended {
             let held_back = committer.close(reply);
             requests.close();
             let closed = Error::Stopped { reason: "it was closed".to_owned() };
@@ -63,7 +80,7 @@ pub(super) fn run(mut committer: Committer, mut requests: mpsc::Receiver<Request
 
 impl Committer {
     pub(super) fn new(shared: Arc<Shared>, journal: Journal, ids: SeenIds, elsewhere: Elsewhere) -> Self {
-        Self { shared, journal, ids, held_back: VecDeque::new(), elsewhere, closing: None }
+        Self { shared, journal, ids, held_back: VecDeque::new(), elsewhere, closing: None, group_len: 0 }
     }
 
     /// Makes one group of a request and those that wait, if they fit. Answers whom to tell that the store is closed, if
@@ -79,6 +96,7 @@ impl Committer {
             let Ok(request) = requests.try_recv() else { break };
             self.stage(request, &mut group);
         }
+        self.group_len = group.answers.len();
         self.write(group);
         self.closing.take()
     }
@@ -121,7 +139,7 @@ impl Committer {
 
     fn stage(&mut self, request: Request, group: &mut Group) {
         match request {
-            Request::Append(delivery, reply) => group.append(&self.shared, &mut self.ids, *delivery, reply),
+            Request::Append(delivery, reply) => group.append(&self.shared, &mut self.ids, delivery, reply),
             Request::Command(command, reply) => {
                 if group.touches_dead(&command.action) {
                     return self.held_back.push_back(Request::Command(command, reply));
@@ -132,13 +150,10 @@ impl Committer {
                 }
             }
             Request::Commit(commit, reply) => {
-                if group.touches(&commit.entity) {
+                if group.touches(&commit.record.entity) {
                     return self.held_back.push_back(Request::Commit(commit, reply));
                 }
-                match group.commit(&self.shared, *commit) {
-                    Ok(lsn) => group.answers.push(Answer::Commit(lsn, reply)),
-                    Err(error) => answer(reply, Err(error)),
-                }
+                group.commit(&self.shared, commit, reply);
             }
             Request::Worked(worked) => self.ids.worked(*worked),
             Request::Close(reply) => self.closing = Some(reply),
@@ -146,16 +161,16 @@ impl Committer {
     }
 
     /// Makes the group durable, then true, then answers.
-    fn write(&mut self, group: Group) {
+    fn write(&mut self, mut group: Group) {
         match self.journal.append(&group.frames) {
             Ok(_) => {
                 let last = self.journal.synced();
-                let fresh = self.shared.publish(group.staged, last);
+                let fresh = self.shared.publish(std::mem::take(&mut group.staged), last);
                 self.shared.signals.synced(last);
                 if fresh {
                     self.shared.signals.ring();
                 }
-                group.answers.into_iter().for_each(Answer::give);
+                group.give();
                 self.seal_ids();
             }
             Err(error) => {

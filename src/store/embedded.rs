@@ -19,6 +19,7 @@ use super::disk::{Lock, OsDisk};
 use super::layout::Layout;
 use super::lock::unpoisoned;
 use super::open::{Disks, Opened, open};
+use super::prepared::{PreparedCommit, PreparedDelivery};
 use super::replay::Replay;
 use super::seen::Work;
 use super::shared::Shared;
@@ -176,6 +177,7 @@ fn on_threads(back: mpsc::WeakSender<Request>) -> Elsewhere {
         let back = back.upgrade()?;
         let (give, taken) = oneshot::channel::<Work>();
         let write = move || {
+            step_back(APPLIER_BEHIND);
             if let Ok(work) = taken.blocking_recv() {
                 // If nobody takes it back the store has ended, and the next opening does it again.
                 drop(back.blocking_send(Request::Worked(Box::new(work.run()))));
@@ -216,7 +218,10 @@ impl Store for EmbeddedStore {
     }
 
     async fn append(&self, delivery: Delivery) -> Result<Vec<Admission>, Error> {
-        self.ask(false, |reply| Request::Append(Box::new(delivery), reply)).await
+        let prepared = Box::new(PreparedDelivery::of(delivery, self.shared.shards)?);
+        let (admissions, prepared) = self.ask(false, |reply| Request::Append(prepared, reply)).await?;
+        drop(prepared);
+        Ok(admissions)
     }
 
     async fn command(&self, command: Command) -> Result<Position, Error> {
@@ -263,7 +268,10 @@ impl Store for EmbeddedStore {
     async fn commit(&self, commit: Commit) -> Result<Lsn, Error> {
         // What is decided on a view that turns out damaged would stand in the journal for ever.
         self.shared.signals.proved().await?;
-        self.ask(true, |reply| Request::Commit(Box::new(commit), reply)).await
+        let prepared = Box::new(PreparedCommit::of(commit, self.shared.shards)?);
+        let (lsn, prepared) = self.ask(true, |reply| Request::Commit(prepared, reply)).await?;
+        drop(prepared);
+        Ok(lsn)
     }
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Due, Error> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Error;
-use super::records::{Kind, Record};
+use super::records::{DeliveryRecord, Kind, Record};
 use super::window::{Arrival, Bounds};
 use crate::domain::{Lsn, Position};
 
@@ -92,14 +92,17 @@ pub(super) fn gather(
 /// The events of a record that join a queue.
 pub(super) fn arrivals_of(lsn: Lsn, record: &Record, shards: u16) -> Vec<Arrival> {
     match record {
-        Record::Delivery(delivery) => {
-            let queued = delivery.items(lsn).filter(|(_, item)| item.queued_for().is_some());
-            queued.filter_map(|(at, item)| Arrival::of(shards, item.shard, delivery.pending(at, item))).collect()
-        }
+        Record::Delivery(delivery) => arrivals_of_delivery(lsn, delivery, shards),
         Record::Command(_) => {
             let pending = record.pending(Position { lsn, item: 0 });
             pending.and_then(|pending| Arrival::of(shards, None, pending)).into_iter().collect()
         }
         Record::Commit(_) => Vec::new(),
     }
+}
+
+/// The events of a delivery that join a queue.
+pub(super) fn arrivals_of_delivery(lsn: Lsn, delivery: &DeliveryRecord, shards: u16) -> Vec<Arrival> {
+    let queued = delivery.items(lsn).filter(|(_, item)| item.queued_for().is_some());
+    queued.filter_map(|(at, item)| Arrival::of(shards, item.shard, delivery.pending(at, item))).collect()
 }

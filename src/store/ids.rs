@@ -117,20 +117,20 @@ impl SeenIds {
 }
 
 impl Ids for SeenIds {
-    fn seen(
+    fn meet(
         &mut self,
         source: &SourceName,
         id: &EventId,
         digest: &EventDigest,
+        position: Position,
     ) -> Result<Option<(Position, bool)>, Error> {
-        let known = self.get(&SeenKey::of(source, id))?;
-        Ok(known.map(|entry| (entry.position, entry.digest == short(digest))))
-    }
-
-    fn mark(&mut self, source: &SourceName, id: &EventId, digest: &EventDigest, position: Position) {
         let key = SeenKey::of(source, id);
+        if let Some(entry) = self.get(&key)? {
+            return Ok(Some((entry.position, entry.digest == short(digest))));
+        }
         self.seen.insert(key, SeenEntry { position, digest: short(digest) });
         self.marked.push(key);
+        Ok(None)
     }
 }
 

@@ -2,12 +2,13 @@
 //!
 //! Every call is one step under one lock. Nothing is durable.
 
+use std::collections::hash_map::Entry as Place;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
 
 use async_trait::async_trait;
 
-use super::door::{self, Ids};
+use super::door::{self, Ids, Repeats};
 use super::keys::{self, DueKey, Key};
 use super::lock::unpoisoned;
 use super::page::{self, FEED_END};
@@ -95,8 +96,9 @@ impl Store for MemoryStore {
     async fn append(&self, delivery: Delivery) -> Result<Vec<Admission>, Error> {
         let mut model = self.model()?;
         let lsn = model.next();
-        let admitted = door::admit(delivery, lsn, self.shards, &mut Seen(&mut model.seen))?;
-        if let Some(record) = admitted.record {
+        let mut record = door::record_of(delivery, self.shards);
+        let admitted = door::admit(&mut record, lsn, &mut Seen(&mut model.seen))?;
+        if admitted.repeats != Repeats::All {
             model.deliver(lsn, record);
             self.tell(lsn);
         }
@@ -235,17 +237,20 @@ impl Store for MemoryStore {
 struct Seen<'a>(&'a mut HashMap<(SourceName, EventId), (EventDigest, Position)>);
 
 impl Ids for Seen<'_> {
-    fn seen(
+    fn meet(
         &mut self,
         source: &SourceName,
         id: &EventId,
         digest: &EventDigest,
+        position: Position,
     ) -> Result<Option<(Position, bool)>, Error> {
-        Ok(self.0.get(&(source.clone(), id.clone())).map(|(first, position)| (*position, first == digest)))
-    }
-
-    fn mark(&mut self, source: &SourceName, id: &EventId, digest: &EventDigest, position: Position) {
-        self.0.insert((source.clone(), id.clone()), (*digest, position));
+        match self.0.entry((source.clone(), id.clone())) {
+            Place::Occupied(first) => Ok(Some((first.get().1, first.get().0 == *digest))),
+            Place::Vacant(new) => {
+                new.insert((*digest, position));
+                Ok(None)
+            }
+        }
     }
 }
 

@@ -49,6 +49,7 @@ mod open;
 pub(crate) mod oracle;
 mod overlay;
 mod page;
+mod prepared;
 mod reading;
 mod rebuild;
 mod recent;

@@ -185,9 +185,9 @@ impl Record {
     /// The record's bytes.
     pub(super) fn encode(&self) -> Result<Vec<u8>, Error> {
         match self {
-            Self::Delivery(record) => encode(Kind::Delivery, record, &record.body),
+            Self::Delivery(record) => encode_delivery(record),
             Self::Command(record) => encode(Kind::Command, record, &[]),
-            Self::Commit(record) => encode(Kind::Commit, record, &record.body),
+            Self::Commit(record) => encode_commit(record),
         }
     }
 
@@ -333,6 +333,16 @@ impl From<StoredAdmit> for Admit {
 /// What is wrong with the record at an LSN.
 pub(super) fn corrupt(lsn: Lsn, detail: String) -> Error {
     Error::Corrupt { place: format!("journal record {}", lsn.0), detail }
+}
+
+/// A delivery's bytes.
+pub(super) fn encode_delivery(record: &DeliveryRecord) -> Result<Vec<u8>, Error> {
+    encode(Kind::Delivery, record, &record.body)
+}
+
+/// A commit's bytes.
+pub(super) fn encode_commit(record: &CommitRecord) -> Result<Vec<u8>, Error> {
+    encode(Kind::Commit, record, &record.body)
 }
 
 fn encode(kind: Kind, head: &impl Serialize, body: &[u8]) -> Result<Vec<u8>, Error> {

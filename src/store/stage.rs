@@ -3,16 +3,17 @@
 use tokio::sync::oneshot;
 
 use super::change::{self, Before, Change};
-use super::door;
-use super::gather::arrivals_of;
+use super::door::{self, Repeats};
+use super::gather::{arrivals_of, arrivals_of_delivery};
 use super::ids::SeenIds;
 use super::map::Set;
-use super::records::{CommandRecord, CommitRecord, Record, Replay, StoredAction};
+use super::prepared::{PreparedCommit, PreparedDelivery};
+use super::records::{self, CommandRecord, Record, Replay, StoredAction};
 use super::seen::SeenKey;
 use super::shared::Shared;
 use super::window::Arrival;
-use super::{Action, Command, Commit, Error, keys};
-use crate::domain::{Admission, Delivery, EntityKey, Lsn, Position, Shard};
+use super::{Action, Command, Error, keys};
+use crate::domain::{Admission, EntityKey, Lsn, Position, Shard};
 
 /// Where an answer goes.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
@@ -42,11 +43,11 @@ pub(super) struct Staged {
 /// An answer that is held until the group is durable.
 pub(super) enum Answer {
     /// Of [`super::Store::append`].
-    Append(Vec<Admission>, Reply<Vec<Admission>>),
+    Append(Vec<Admission>, Box<PreparedDelivery>, Reply<(Vec<Admission>, Box<PreparedDelivery>)>),
     /// Of [`super::Store::command`].
     Command(Position, Reply<Position>),
     /// Of [`super::Store::commit`].
-    Commit(Lsn, Reply<Lsn>),
+    Commit(Lsn, Box<PreparedCommit>, Reply<(Lsn, Box<PreparedCommit>)>),
 }
 
 impl Group {
@@ -82,38 +83,52 @@ impl Group {
         &mut self,
         shared: &Shared,
         ids: &mut SeenIds,
-        delivery: Delivery,
-        reply: Reply<Vec<Admission>>,
+        mut delivery: Box<PreparedDelivery>,
+        reply: Reply<(Vec<Admission>, Box<PreparedDelivery>)>,
     ) {
         let lsn = self.next();
-        let received_at = delivery.received_at;
-        let admitted = match door::admit(delivery, lsn, shared.shards, ids) {
+        let admitted = match door::admit(&mut delivery.record, lsn, ids) {
             Ok(admitted) => admitted,
             // The seen ids cannot be read: nobody could tell a duplicate any more.
             Err(error) => return answer(reply, Err(shared.fail(&error))),
         };
         let marked = ids.take_marked();
-        let Some(record) = admitted.record else {
+        let admissions = admitted.admissions;
+        if admitted.repeats == Repeats::All {
             // A first in this very group must be durable before its duplicates are answered.
             let durable =
                 |admission: &Admission| matches!(admission, Admission::Duplicate(first) if first.lsn < self.first);
-            if admitted.admissions.iter().all(durable) {
-                return answer(reply, Ok(admitted.admissions));
+            if admissions.iter().all(durable) {
+                return answer(reply, Ok((admissions, delivery)));
             }
-            return self.answers.push(Answer::Append(admitted.admissions, reply));
-        };
-        let change = change::of_delivery(lsn, &record);
-        match change.and_then(|change| self.push(shared, &Record::Delivery(record), change, None)) {
+            return self.answers.push(Answer::Append(admissions, delivery, reply));
+        }
+        match self.deliver(shared, lsn, &mut delivery, admitted.repeats) {
             Ok(()) => {
-                ids.received(received_at);
+                ids.received(delivery.record.received_at);
                 self.marked.extend(marked);
-                self.answers.push(Answer::Append(admitted.admissions, reply));
+                self.answers.push(Answer::Append(admissions, delivery, reply));
             }
             Err(error) => {
                 ids.unmark(&marked);
                 answer(reply, Err(error));
             }
         }
+    }
+
+    fn deliver(
+        &mut self,
+        shared: &Shared,
+        lsn: Lsn,
+        delivery: &mut PreparedDelivery,
+        repeats: Repeats,
+    ) -> Result<(), Error> {
+        if repeats != Repeats::None {
+            delivery.frame = records::encode_delivery(&delivery.record)?;
+        }
+        let change = change::of_delivery(lsn, &delivery.record)?;
+        let arrivals = arrivals_of_delivery(lsn, &delivery.record, shared.shards);
+        self.push(shared, &mut delivery.frame, Staged { change, arrivals, judged: None })
     }
 
     /// Stages a command.
@@ -147,34 +162,48 @@ impl Group {
         };
         let record = CommandRecord { by: command.by, at: command.at, action };
         let change = change::of_command(lsn, &record)?;
-        self.push(shared, &Record::Command(record), change, None)?;
+        let record = Record::Command(record);
+        let arrivals = arrivals_of(lsn, &record, shared.shards);
+        self.push(shared, &mut record.encode()?, Staged { change, arrivals, judged: None })?;
         self.dead.extend(dead);
         Ok(Position { lsn, item: 0 })
     }
 
-    /// Stages a commit.
-    pub(super) fn commit(&mut self, shared: &Shared, commit: Commit) -> Result<Lsn, Error> {
+    /// Stages a commit, or refuses it at once.
+    pub(super) fn commit(
+        &mut self,
+        shared: &Shared,
+        mut commit: Box<PreparedCommit>,
+        reply: Reply<(Lsn, Box<PreparedCommit>)>,
+    ) {
+        match self.decided(shared, &mut commit) {
+            Ok(lsn) => self.answers.push(Answer::Commit(lsn, commit, reply)),
+            Err(error) => answer(reply, Err(error)),
+        }
+    }
+
+    fn decided(&mut self, shared: &Shared, commit: &mut PreparedCommit) -> Result<Lsn, Error> {
         let lsn = self.next();
-        let owned_by = commit.entity.shard(shared.shards);
+        let (record, owned_by) = (&commit.record, commit.shard);
         if commit.epoch != shared.state().window.epoch(owned_by) {
             return Err(Error::Fenced { shard: owned_by });
         }
-        let held = shared.held(&commit.entity)?;
+        let held = shared.held(&record.entity)?;
         let actual = held.as_ref().map_or(0, |held| held.entity.version);
-        if actual != commit.version {
-            return Err(Error::Moved { entity: commit.entity, expected: commit.version, actual });
+        if actual != record.version {
+            return Err(Error::Moved { entity: record.entity.clone(), expected: record.version, actual });
         }
-        let mut before: Vec<Before> = Vec::with_capacity(commit.judged.len());
+        let mut before: Vec<Before> = Vec::with_capacity(record.judged.len());
         let mut named = Set::default();
-        for judged in &commit.judged {
-            let known = shared.before(owned_by, &commit.entity, judged)?.filter(|_| named.insert(judged.position));
+        for judged in &record.judged {
+            let known = shared.before(owned_by, &record.entity, judged)?.filter(|_| named.insert(judged.position));
             before.push(known.ok_or(Error::NotPending { position: judged.position })?);
         }
-        let record = CommitRecord::of(commit);
-        let change = change::of_commit(lsn, &record, held.as_deref(), &before)?;
+        let change = change::of_commit(lsn, record, held.as_deref(), &before)?;
         let entity = record.entity.clone();
         let positions = record.judged.iter().map(|judged| judged.position).collect();
-        self.push(shared, &Record::Commit(record), change, Some((owned_by, entity.clone(), positions)))?;
+        let staged = Staged { change, arrivals: Vec::new(), judged: Some((owned_by, entity.clone(), positions)) };
+        self.push(shared, &mut commit.frame, staged)?;
         self.entities.insert(entity);
         Ok(lsn)
     }
@@ -184,42 +213,55 @@ impl Group {
         Lsn(self.first.0 + u64::try_from(self.frames.len()).unwrap_or(u64::MAX))
     }
 
-    fn push(
-        &mut self,
-        shared: &Shared,
-        record: &Record,
-        change: Change,
-        judged: Option<(Shard, EntityKey, Vec<Position>)>,
-    ) -> Result<(), Error> {
-        let frame = record.encode()?;
+    /// Takes a frame into the group, with what it makes true.
+    fn push(&mut self, shared: &Shared, frame: &mut Vec<u8>, staged: Staged) -> Result<(), Error> {
         let limit = shared.options.journal.frame_bytes_max;
         if frame.len() > limit {
             return Err(Error::TooLarge { bytes: frame.len(), limit });
         }
-        let arrivals = arrivals_of(change.lsn, record, shared.shards);
         self.bytes += frame.len();
-        self.frames.push(frame);
-        self.staged.push(Staged { change, arrivals, judged });
+        self.frames.push(std::mem::take(frame));
+        self.staged.push(staged);
         Ok(())
+    }
+
+    /// The group is durable: gives the answers, and the frames back to those who made them.
+    pub(super) fn give(self) {
+        let (first, mut frames) = (self.first, self.frames);
+        let mut frame_of = |lsn: Lsn| {
+            let place = lsn.0.checked_sub(first.0).and_then(|place| usize::try_from(place).ok());
+            place.and_then(|place| frames.get_mut(place)).map(std::mem::take).unwrap_or_default()
+        };
+        for answer in self.answers {
+            answer.give(&mut frame_of);
+        }
     }
 }
 
 impl Answer {
-    /// The group is durable.
-    pub(super) fn give(self) {
+    /// The group is durable. `frame_of` gives the frame of a record back.
+    fn give(self, frame_of: &mut impl FnMut(Lsn) -> Vec<u8>) {
         match self {
-            Self::Append(admissions, reply) => answer(reply, Ok(admissions)),
+            Self::Append(admissions, mut delivery, reply) => {
+                if let Some(Admission::Accepted(first) | Admission::Conflict { dead: first, .. }) = admissions.first() {
+                    delivery.frame = frame_of(first.lsn);
+                }
+                answer(reply, Ok((admissions, delivery)));
+            }
             Self::Command(position, reply) => answer(reply, Ok(position)),
-            Self::Commit(lsn, reply) => answer(reply, Ok(lsn)),
+            Self::Commit(lsn, mut commit, reply) => {
+                commit.frame = frame_of(lsn);
+                answer(reply, Ok((lsn, commit)));
+            }
         }
     }
 
     /// The group is not there.
     pub(super) fn refuse(self, error: &Error) {
         match self {
-            Self::Append(_, reply) => answer(reply, Err(error.clone())),
+            Self::Append(_, _, reply) => answer(reply, Err(error.clone())),
             Self::Command(_, reply) => answer(reply, Err(error.clone())),
-            Self::Commit(_, reply) => answer(reply, Err(error.clone())),
+            Self::Commit(_, _, reply) => answer(reply, Err(error.clone())),
         }
     }
 }

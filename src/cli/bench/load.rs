@@ -3,7 +3,7 @@
 //! It is written for little work, since it takes its share of the same processors as what it measures: no runtime, one
 //! system call to write and one to read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read as _, Write as _};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use crate::domain::Timestamp;
 use crate::source::Source;
 
 /// How long the load runs before it is measured.
-const WARM_UP: Duration = Duration::from_secs(1);
+const WARM_UP: Duration = Duration::from_millis(500);
 
 /// How often the backlog is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -80,7 +80,8 @@ struct Running<'a, 'e> {
     events: &'e mut Events,
     poll: Poll,
     connections: Vec<Connection>,
-    idle: Vec<usize>,
+    /// Those that wait for a request, the longest first: the server would close one that it never hears of.
+    idle: VecDeque<usize>,
     measured: Measured,
     from: Instant,
     next_due: Instant,
@@ -100,6 +101,12 @@ impl Measured {
     pub(super) fn decided_rate(&self) -> f64 {
         let decided = (self.acknowledged + self.backlog.0).saturating_sub(self.backlog.1);
         decided as f64 / self.seconds
+    }
+
+    /// Takes another stretch of the same load to this one.
+    pub(super) fn join(&mut self, other: Self) {
+        self.seconds += other.seconds;
+        self.acknowledged += other.acknowledged;
     }
 
     /// The latency that this share of the answers did not exceed, in milliseconds.
@@ -177,7 +184,7 @@ impl Running<'_, '_> {
                     due
                 }
             };
-            let Some(number) = self.idle.pop() else { break };
+            let Some(number) = self.idle.pop_front() else { break };
             let Some(connection) = self.connections.get_mut(number) else { continue };
             self.events.request(self.load.source, self.load.path, (self.load.now)(), &mut connection.out);
             (connection.written, connection.due) = (0, due);
@@ -226,7 +233,7 @@ impl Running<'_, '_> {
                 *self.measured.refused.entry(status).or_default() += 1;
             }
         }
-        self.idle.push(number);
+        self.idle.push_back(number);
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! `tollgate bench webhooks`: the path from the door to the log, stage by stage.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,11 +28,14 @@ use crate::source::{Source, Verified};
 /// How many entities the events are about, at most: the others are only stored.
 const LIVE_MAX: u64 = 10_000;
 
+/// In how many parts, each in its turn, what is compared is measured: a slow moment of the machine then meets all alike.
+const ROUNDS: u32 = 4;
+
 /// The door's address.
 const DOOR: &str = "/webhooks/stripe";
 
-/// As much as goes.
-const FULL: (Pace, u64) = (Pace::Closed, u64::MAX);
+/// The door with nothing behind it.
+const VERIFIED: &str = "/verified/stripe";
 
 /// How many events may be undecided while decisions are measured.
 const BACKLOG_MAX: u64 = 4000;
@@ -92,6 +96,22 @@ struct Stage {
     ready_ms: u64,
 }
 
+/// One stretch of load.
+#[derive(Clone, Copy)]
+struct Run {
+    what: &'static str,
+    address: SocketAddr,
+    path: &'static str,
+    pace: Pace,
+    backlog_max: u64,
+    measured: Duration,
+}
+
+/// As much as goes, to this address.
+const fn at(address: SocketAddr, measured: Duration) -> Run {
+    Run { what: "", address, path: "/", pace: Pace::Closed, backlog_max: u64::MAX, measured }
+}
+
 pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
     let temporary = tempfile::tempdir()?;
     let folder = args.data.as_deref().unwrap_or(temporary.path());
@@ -116,46 +136,67 @@ impl Bench<'_> {
         self.fill(&stage).await?;
         stage.close().await?;
         let mut events = Events::of(self.live, now());
-        self.take(&mut events, &mut figures).await?;
-        self.decide(&mut events, &mut figures).await?;
+        let verified = self.take(&mut events, &mut figures).await?;
+        self.decide(verified, &mut events, &mut figures).await?;
         figures.refused = self.refused;
         Ok(figures)
     }
 
     /// What is taken while nothing is decided, and what that is compared to.
-    async fn take(&mut self, events: &mut Events, figures: &mut Figures) -> Result<(), Failure> {
+    async fn take(&mut self, events: &mut Events, figures: &mut Figures) -> Result<Measured, Failure> {
         let stage = self.open(false).await?;
-        let keys = Ring::open(&self.loaded.config.paths.data, now())?;
-        let yardsticks = Yardsticks::start(stage.engine.clone(), keys, &self.loaded.config.server.settings())?;
-        let beside = yardsticks.address();
-        figures.bare_rps = self.load("bare handler", &stage, beside, "/bare", FULL, events).await?.rate();
-        figures.plain_rps = self.load("plain handler", &stage, beside, "/plain/stripe", FULL, events).await?.rate();
-        figures.verified_rps = self.load("verified", &stage, beside, "/verified/stripe", FULL, events).await?.rate();
+        let yardsticks = self.yardsticks(&stage)?;
+        let (beside, door) = (yardsticks.address(), stage.server.address());
+        let part = self.measured() / ROUNDS;
+        let runs = [
+            Run { what: "bare handler", path: "/bare", ..at(beside, part) },
+            Run { what: "plain handler", path: "/plain/stripe", ..at(beside, part) },
+            Run { what: "verified", path: VERIFIED, ..at(beside, part) },
+            Run { what: "durable", path: DOOR, ..at(door, part) },
+        ];
+        let mut sums = runs.map(|_| Measured::default());
+        for _ in 0..ROUNDS {
+            for (run, sum) in runs.iter().zip(&mut sums) {
+                sum.join(self.load(run, &stage, events).await?);
+            }
+        }
+        let [bare, plain, verified, durable] = sums;
         yardsticks.stop().await;
-        figures.durable_rps = self.load("durable", &stage, stage.server.address(), DOOR, FULL, events).await?.rate();
-        stage.close().await
+        (figures.bare_rps, figures.plain_rps, figures.durable_rps) = (bare.rate(), plain.rate(), durable.rate());
+        stage.close().await?;
+        Ok(verified)
     }
 
-    /// What is decided.
-    async fn decide(&mut self, events: &mut Events, figures: &mut Figures) -> Result<(), Failure> {
+    /// What is decided. `verified` is what was measured before to compare with; another part comes afterwards.
+    async fn decide(
+        &mut self,
+        mut verified: Measured,
+        events: &mut Events,
+        figures: &mut Figures,
+    ) -> Result<(), Failure> {
         let stage = self.open(true).await?;
         figures.ready_ms = stage.ready_ms;
         let (left, began) = (stage.engine.status().store.pending, Instant::now());
         self.context.out.note(&format!("working off {left} events ..."));
         self.settle(&stage).await?;
         figures.drained_rps = per_second(left, began.elapsed());
-        let door = stage.server.address();
-        let applied = self.load("applied", &stage, door, DOOR, (Pace::Closed, BACKLOG_MAX), events).await?;
+        let door = Run { path: DOOR, ..at(stage.server.address(), self.measured()) };
+        let applied = self.load(&Run { what: "applied", backlog_max: BACKLOG_MAX, ..door }, &stage, events).await?;
         figures.applied_rps = applied.decided_rate();
         let signed = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
         figures.backlog_growth = signed(applied.backlog.1) - signed(applied.backlog.0);
         self.settle(&stage).await?;
+        let yardsticks = self.yardsticks(&stage)?;
+        let part = at(yardsticks.address(), self.measured() / ROUNDS);
+        verified.join(self.load(&Run { what: "verified", path: VERIFIED, ..part }, &stage, events).await?);
+        yardsticks.stop().await;
+        figures.verified_rps = verified.rate();
         figures.ack_at_rps = figures.applied_rps / 2.0;
-        let pace = (Pace::Open(figures.ack_at_rps), u64::MAX);
-        let paced = self.load("latency", &stage, door, DOOR, pace, events).await?;
+        let pace = Pace::Open(figures.ack_at_rps);
+        let paced = self.load(&Run { what: "latency", pace, ..door }, &stage, events).await?;
         self.settle(&stage).await?;
-        let pace = (Pace::Open(figures.durable_rps / 2.0), u64::MAX);
-        let rushed = self.load("latency in a rush", &stage, door, DOOR, pace, events).await?;
+        let pace = Pace::Open(figures.durable_rps / 2.0);
+        let rushed = self.load(&Run { what: "latency in a rush", pace, ..door }, &stage, events).await?;
         figures.rush_p99_ms = rushed.latency_ms(990);
         figures.ack_p50_ms = paced.latency_ms(500);
         figures.ack_p99_ms = paced.latency_ms(990);
@@ -163,6 +204,16 @@ impl Bench<'_> {
         self.settle(&stage).await?;
         figures.entities = stage.engine.status().store.entities;
         stage.close().await
+    }
+
+    /// How long a stage is measured.
+    fn measured(&self) -> Duration {
+        Duration::from_secs(self.args.seconds)
+    }
+
+    fn yardsticks(&self, stage: &Stage) -> Result<Yardsticks, Failure> {
+        let keys = Ring::open(&self.loaded.config.paths.data, now())?;
+        Ok(Yardsticks::start(stage.engine.clone(), keys, &self.loaded.config.server.settings())?)
     }
 
     /// Opens the store, with or without anybody to decide.
@@ -201,20 +252,13 @@ impl Bench<'_> {
     }
 
     /// Runs one stage on a thread of its own.
-    async fn load(
-        &mut self,
-        what: &str,
-        stage: &Stage,
-        address: std::net::SocketAddr,
-        path: &'static str,
-        (pace, backlog_max): (Pace, u64),
-        events: &mut Events,
-    ) -> Result<Measured, Failure> {
-        self.context.out.note(&format!("{what}: {} s ...", self.args.seconds));
+    async fn load(&mut self, run: &Run, stage: &Stage, events: &mut Events) -> Result<Measured, Failure> {
+        let Run { what, address, path, pace, backlog_max, measured } = *run;
+        self.context.out.note(&format!("{what}: {} s ...", measured.as_secs_f64()));
         let (engine, source) = (stage.engine.clone(), Arc::clone(&stage.source));
-        let (connections, measured) = (usize::from(self.args.connections), Duration::from_secs(self.args.seconds));
+        let connections = usize::from(self.args.connections);
         let mut taken = std::mem::replace(events, Events::of(1, now()));
-        let run = move || {
+        let work = move || {
             let backlog = || engine.status().store.pending;
             let load = Load {
                 address,
@@ -230,7 +274,7 @@ impl Bench<'_> {
             let measured = load.run(&mut taken);
             (measured, taken)
         };
-        let ran = tokio::task::spawn_blocking(run).await;
+        let ran = tokio::task::spawn_blocking(work).await;
         let (measured, taken) = ran.map_err(|error| Failure::new(code::INTERNAL, error.to_string()))?;
         *events = taken;
         let measured = measured?;
