@@ -7,7 +7,8 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::event::{EventId, Position};
+use super::check::Check;
+use super::event::EventId;
 use super::json::RawJson;
 use super::name::{FieldName, Kind, MachineName, SourceName, StateName};
 use super::order::OrderKey;
@@ -115,45 +116,6 @@ pub enum Flag {
     Quarantined,
 }
 
-/// "Look again at `due`, because `reason`, the last answer was `answer`."
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Check {
-    /// When to look.
-    pub due: Timestamp,
-    /// Why.
-    pub reason: CheckReason,
-    /// What the upstream answered last, for the comparison.
-    pub answer: Option<Answer>,
-    /// How many checks in a row gave no settled answer; drives the schedule.
-    pub tries: u32,
-    /// The positions of the events that the answer is about.
-    pub positions: Vec<Position>,
-}
-
-/// Why a check is due.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum CheckReason {
-    /// The answer was unlike the claim that led to the fetch.
-    UnlikeClaim,
-    /// The answer lies in a cycle with the current state: it needs a second look that agrees.
-    Cycle,
-    /// The answer lies behind the current state or is unrelated to it.
-    Behind,
-    /// The answer was older than what is known.
-    StaleRead,
-    /// The upstream did not find the entity.
-    NotFound,
-}
-
-/// What the upstream said of an entity, as far as a later look compares it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum Answer {
-    /// It has these states.
-    States(BTreeMap<MachineName, StateName>),
-    /// It does not know the entity (404).
-    NotFound,
-}
-
 impl Entity {
     /// An entity of which nothing is known yet: what the fold of its entries starts from.
     #[must_use]
@@ -246,20 +208,6 @@ impl Flag {
         match self {
             Self::Diverged => "diverged",
             Self::Quarantined => "quarantined",
-        }
-    }
-}
-
-impl CheckReason {
-    /// The word used in answers and logs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::UnlikeClaim => "unlike_claim",
-            Self::Cycle => "cycle",
-            Self::Behind => "behind",
-            Self::StaleRead => "stale_read",
-            Self::NotFound => "not_found",
         }
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::entity::{Body, Check, Entity, EntityKey, Flag, MachineState};
+use super::check::CheckChange;
+use super::entity::{Body, Entity, EntityKey, Flag, MachineState};
 use super::event::{Claim, EventId, Position};
 use super::json::RawJson;
 use super::name::{FieldName, MachineName, StateName};
@@ -107,15 +108,6 @@ pub enum FlagChange {
     Set(Flag),
     /// The flag holds no longer.
     Cleared(Flag),
-}
-
-/// A check set (in place of any other) or cleared.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub enum CheckChange {
-    /// This check is due.
-    Set(Check),
-    /// No check is due.
-    Cleared,
 }
 
 impl Entry {

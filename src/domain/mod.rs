@@ -3,6 +3,7 @@
 //! Nothing here does I/O, reads a clock, or knows how a webhook, a machine file or a store looks.
 //! Everything is a value; the one function that changes an entity is [`entry::Entry::apply`].
 
+pub mod check;
 pub mod decision;
 pub mod delivery;
 pub mod entity;
@@ -19,12 +20,13 @@ pub mod snapshot;
 pub mod suggest;
 pub mod time;
 
+pub use check::{Answer, Check, CheckChange, CheckReason};
 pub use decision::{Ambiguity, Attempt, Decision, Disposition, Judged};
 pub use delivery::{Admission, Admit, Delivery, Item, Kept};
 pub use entity::{
-    Answer, Body, Check, CheckReason, Entity, EntityKey, Flag, LadderBody, MachineState, Mode, Partition, Shard,
+    Body, Entity, EntityKey, Flag, LadderBody, MachineState, Mode, Partition, Shard,
 };
-pub use entry::{CheckChange, Entry, FieldChange, FlagChange, MachineRef, Move, Recorded};
+pub use entry::{Entry, FieldChange, FlagChange, MachineRef, Move, Recorded};
 pub use event::{Claim, Event, EventDigest, EventId, Lsn, Pending, Position};
 pub use json::RawJson;
 pub use name::{FieldName, Kind, MachineName, SourceName, StateName};

@@ -33,12 +33,12 @@ pub fn postpone(
         }
     }
     if let Some(check) = entity.check.as_ref().filter(|check| run.is_empty() && check.due <= context.now) {
-        let tries = check.tries.saturating_add(1);
-        let delay = delay(tries).unwrap_or(context.schedule.max);
+        let failures = check.failures.saturating_add(1);
+        let delay = delay(failures).unwrap_or(context.schedule.max);
         let mut entry = Entry::new(Outcome::Held, rule, Cause::Check, context.now);
         entry.positions.clone_from(&check.positions);
         entry.reason = Some(reason.clone());
-        entry.check = Some(CheckChange::Set(Check { due: context.now.plus(delay), tries, ..check.clone() }));
+        entry.check = Some(CheckChange::Set(Check { due: context.now.plus(delay), failures, ..check.clone() }));
         decision.entries.push(entry);
     }
     decision

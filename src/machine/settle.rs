@@ -275,13 +275,13 @@ impl Settling<'_> {
         let is_check = self.asked.check;
         let Some(reason) = doubt else { return is_check.then_some(CheckChange::Cleared) };
         let same_answer = self.check.is_some_and(|check| check.answer.as_ref() == Some(&answer));
-        let tries = match self.check {
-            Some(check) if is_check && same_answer => check.tries.saturating_add(1),
+        let answers = match self.check {
+            Some(check) if is_check && same_answer => check.answers.saturating_add(1),
             Some(_) | None => 0,
         };
         let steady = matches!(reason, CheckReason::Behind | CheckReason::StaleRead | CheckReason::NotFound);
-        let delay = if steady && tries > 0 {
-            match self.context.schedule.delay(tries) {
+        let delay = if steady && answers > 0 {
+            match self.context.schedule.delay(answers) {
                 Some(delay) => delay.max(self.context.confirm_after),
                 None => return Some(CheckChange::Cleared),
             }
@@ -289,7 +289,8 @@ impl Settling<'_> {
             self.context.confirm_after
         };
         let due = self.context.now.plus(delay);
-        Some(CheckChange::Set(Check { due, reason, answer: Some(answer), tries, positions: self.positions() }))
+        let (answer, positions) = (Some(answer), self.positions());
+        Some(CheckChange::Set(Check { due, reason, answer, answers, failures: 0, positions }))
     }
 
     /// An entry of this answer about one machine, unmoved.

@@ -68,16 +68,16 @@ fn asked(rule: Rule) -> Asked {
 }
 
 /// The check that is due, with what was answered before.
-fn due(machine: &str, answer: &str, reason: CheckReason, tries: u32) -> Check {
+fn due(machine: &str, answer: &str, reason: CheckReason, answers: u32) -> Check {
     let answer = match answer {
         "404" => Answer::NotFound,
         state => Answer::States([(machine.into(), state.into())].into()),
     };
     let position = Position { lsn: Lsn(50), item: 0 };
-    Check { due: at(100), reason, answer: Some(answer), tries, positions: vec![position] }
+    Check { due: at(100), reason, answer: Some(answer), answers, failures: 0, positions: vec![position] }
 }
 
-/// `reconciled open -> paid; check in 15 s: cycle, try 0; done 1; flags`.
+/// `reconciled open -> paid; check in 15 s (cycle, 0 answers); 60.0 done; flags`.
 fn words(decision: &Decision) -> String {
     let mut out = Vec::new();
     for entry in &decision.entries {
@@ -90,7 +90,9 @@ fn words(decision: &Decision) -> String {
         match &entry.check {
             Some(CheckChange::Set(check)) => {
                 let seconds = check.due.since(context().now).as_secs();
-                out.push(format!("check in {seconds} s ({}, try {})", check.reason.as_str(), check.tries));
+                let failures = if check.failures > 0 { format!(", {} failures", check.failures) } else { String::new() };
+                let (reason, answers) = (check.reason.as_str(), check.answers);
+                out.push(format!("check in {seconds} s ({reason}, {answers} answers{failures})"));
             }
             Some(CheckChange::Cleared) => out.push("check cleared".to_owned()),
             None => {}
@@ -142,7 +144,7 @@ fn an_answer_that_agrees_with_the_claim_needs_no_second_look() {
 
 #[test]
 fn an_answer_unlike_the_claim_is_looked_at_again() {
-    let again = "check in 15 s (unlike_claim, try 0); 60.0 done";
+    let again = "check in 15 s (unlike_claim, 0 answers); 60.0 done";
     assert_eq!(after_fetch(INVOICE, "-", "open", "paid"), format!("created - -> paid; {again}"));
     assert_eq!(after_fetch(INVOICE, "draft", "open", "paid"), format!("reconciled draft -> paid; {again}"));
     assert_eq!(after_fetch(INVOICE, "open", "paid", "open"), format!("unchanged open -> open; {again}"));
@@ -150,10 +152,10 @@ fn an_answer_unlike_the_claim_is_looked_at_again() {
 
 #[test]
 fn in_a_cycle_only_a_second_answer_that_agrees_moves_the_state() {
-    let held = "held active -> active; check in 15 s (cycle, try 0)";
+    let held = "held active -> active; check in 15 s (cycle, 0 answers)";
     assert_eq!(after_fetch(SUBSCRIPTION, "active", "past_due", "past_due"), format!("{held}; 60.0 done"));
     let same = after_check(SUBSCRIPTION, "active", ("past_due", CheckReason::Cycle, 0), "past_due");
-    assert_eq!(same, "reconciled active -> past_due; check in 15 s (unlike_claim, try 1)");
+    assert_eq!(same, "reconciled active -> past_due; check in 15 s (unlike_claim, 1 answers)");
     let other = after_check(SUBSCRIPTION, "active", ("past_due", CheckReason::Cycle, 0), "unpaid");
     assert_eq!(other, held);
     let back = after_check(SUBSCRIPTION, "active", ("past_due", CheckReason::Cycle, 0), "active");
@@ -163,11 +165,11 @@ fn in_a_cycle_only_a_second_answer_that_agrees_moves_the_state() {
 #[test]
 fn an_answer_behind_is_never_applied_and_flagged_when_it_stays() {
     let first = after_fetch(INVOICE, "paid", "open", "open");
-    assert_eq!(first, "held paid -> paid; check in 15 s (behind, try 0); 60.0 done");
+    assert_eq!(first, "held paid -> paid; check in 15 s (behind, 0 answers); 60.0 done");
     let second = after_check(INVOICE, "paid", ("open", CheckReason::Behind, 0), "open");
-    assert_eq!(second, "diverged paid -> paid; check in 15 s (behind, try 1); Set(Diverged)");
+    assert_eq!(second, "diverged paid -> paid; check in 15 s (behind, 1 answers); Set(Diverged)");
     let later = after_check(INVOICE, "paid", ("open", CheckReason::Behind, 2), "open");
-    assert_eq!(later, "diverged paid -> paid; check in 20 s (behind, try 3); Set(Diverged)");
+    assert_eq!(later, "diverged paid -> paid; check in 20 s (behind, 3 answers); Set(Diverged)");
     let last = after_check(INVOICE, "paid", ("open", CheckReason::Behind, 3), "open");
     assert_eq!(last, "diverged paid -> paid; check cleared; Set(Diverged)");
 }
@@ -191,7 +193,7 @@ fn a_newer_version_is_proof_and_an_older_one_a_stale_read() {
         words(&settle(&Registry::shipped(), &entity, &run, asked(Rule::Gap), &reading, &context()))
     };
     assert_eq!(by(6), "reconciled active -> past_due; 60.0 done");
-    assert_eq!(by(4), "held active -> active; check in 15 s (stale_read, try 0); 60.0 done");
+    assert_eq!(by(4), "held active -> active; check in 15 s (stale_read, 0 answers); 60.0 done");
 }
 
 #[test]
@@ -251,7 +253,7 @@ fn a_404_means_gone_only_if_that_is_claimed_or_confirmed_on_an_entity_that_was_f
     assert_eq!(settled(&draft, &other, Rule::Gap), "dead_lettered - -> -; upstream_not_found; 60.0 dead");
     let crate::domain::Body::Ladder(body) = &mut draft.body;
     body.fetched = true;
-    assert_eq!(settled(&draft, &other, Rule::Gap), "held draft -> draft; check in 15 s (not_found, try 0); 60.0 done");
+    assert_eq!(settled(&draft, &other, Rule::Gap), "held draft -> draft; check in 15 s (not_found, 0 answers); 60.0 done");
     draft.check = Some(due(INVOICE, "404", CheckReason::NotFound, 0));
     assert_eq!(settled(&draft, &[], Rule::Check), "reconciled draft -> deleted; check cleared");
     let subscription = entity(SUBSCRIPTION, "active", OrderKey::event(at(50)));
@@ -270,13 +272,13 @@ fn a_404_moves_nothing_that_no_move_leads_from_to_the_end() {
     let hint = [event(INVOICE, Claim::Hint, 60)];
     assert_eq!(settled(&paid, &hint, Rule::Hint), "dead_lettered - -> -; upstream_not_found; 60.0 dead");
     let claimed = [observed(INVOICE, "deleted", 60)];
-    let held = "held paid -> paid; check in 15 s (not_found, try 0); 60.0 done";
+    let held = "held paid -> paid; check in 15 s (not_found, 0 answers); 60.0 done";
     assert_eq!(settled(&paid, &claimed, Rule::Terminal), held);
     let crate::domain::Body::Ladder(body) = &mut paid.body;
     body.fetched = true;
     assert_eq!(settled(&paid, &hint, Rule::Hint), held);
     paid.check = Some(due(INVOICE, "404", CheckReason::NotFound, 0));
-    let flagged = "diverged paid -> paid; check in 15 s (not_found, try 1); Set(Diverged)";
+    let flagged = "diverged paid -> paid; check in 15 s (not_found, 1 answers); Set(Diverged)";
     assert_eq!(settled(&paid, &[], Rule::Check), flagged);
     // What is known to be gone is told by any 404.
     let gone = entity(INVOICE, "deleted", OrderKey::event(at(50)));
@@ -308,7 +310,32 @@ fn a_call_that_is_held_back_is_no_attempt() {
     assert_eq!(words(&hold_back(&entity, &run, at(130), &context())), "60.0 waits 30 s");
     entity.check = Some(due(INVOICE, "paid", CheckReason::UnlikeClaim, 2));
     let held = hold_back(&entity, &[], at(130), &context());
-    assert_eq!(words(&held), "held - -> -; check in 30 s (unlike_claim, try 2)");
+    assert_eq!(words(&held), "held - -> -; check in 30 s (unlike_claim, 2 answers)");
+}
+
+#[test]
+fn calls_that_fail_bring_no_answer_that_ends_a_check() {
+    let reason = Reason::UpstreamUnavailable { detail: "status 500".to_owned() };
+    let mut entity = entity(INVOICE, "paid", OrderKey::event(at(50)));
+    entity.check = Some(due(INVOICE, "open", CheckReason::UnlikeClaim, 0));
+    let context = context();
+    for _ in 0..10 {
+        let put_off = postpone(&entity, &[], Rule::Unavailable, &reason, |n| context.schedule.delay(n), &context);
+        put_off.entries.iter().for_each(|entry| entry.apply(&mut entity));
+        entity.check.as_mut().unwrap().due = at(100);
+    }
+    let not_found = Reading::NotFound(OrderKey::clock(at(98)));
+    let mut looked = || -> String {
+        let decision = settle(&Registry::shipped(), &entity, &[], asked(Rule::Check), &not_found, &context);
+        decision.entries.iter().for_each(|entry| entry.apply(&mut entity));
+        words(&decision)
+    };
+    let again = |delay, answers| {
+        format!("held - -> -; upstream_not_found; check in {delay} s (unlike_claim, {answers} answers)")
+    };
+    assert_eq!([looked(), looked(), looked()], [again(15, 1), again(15, 2), again(20, 3)]);
+    // Answers do.
+    assert_eq!(looked(), "diverged - -> -; upstream_not_found; check cleared; Set(Diverged)");
 }
 
 #[test]
@@ -362,7 +389,7 @@ fn a_fetch_settles_a_tie_of_fields_with_what_the_upstream_has() {
     };
     let two = [("amount".into(), RawJson::from_valid("2"))].into();
     assert_eq!(settled("2"), (two, "unchanged open -> open; 97.0 done".to_owned()));
-    let unlike = "unchanged open -> open; check in 15 s (unlike_claim, try 0); 97.0 done".to_owned();
+    let unlike = "unchanged open -> open; check in 15 s (unlike_claim, 0 answers); 97.0 done".to_owned();
     assert_eq!(settled("1"), (BTreeMap::new(), unlike));
 }
 
@@ -382,7 +409,7 @@ fn an_answer_that_may_have_been_read_too_early_is_looked_at_again() {
         held
     };
     let hint = |secs: i64| event(SUBSCRIPTION, Claim::Hint, secs);
-    let again = "unchanged active -> active; check in 15 s (unlike_claim, try 0)";
+    let again = "unchanged active -> active; check in 15 s (unlike_claim, 0 answers)";
     let enough = "unchanged active -> active";
     // Something changed a moment ago, and the answer shows nothing of it.
     assert_eq!(settled(&held(50), hint(97), "5"), format!("{again}; 97.0 done"));

@@ -255,9 +255,7 @@ fn final_state(world: &World, nth: usize, told: &Told) {
     if !possible.contains(&held.state) {
         world.violate(format!("{} ends as {}, true is {possible:?}: {entity:?}", thing.id, held.state));
     }
-    // An upstream that errs or is away for long may leave the flag, for somebody to look.
-    let upstream_is_well = plan.upstream_fails == 0 && plan.outages == 0;
-    if entity.flags.contains(&Flag::Diverged) && (upstream_is_well || !asked) {
+    if entity.flags.contains(&Flag::Diverged) {
         world.violate(format!("{} is flagged: {entity:?}", thing.id));
     }
 }

@@ -108,7 +108,7 @@ pub(crate) fn record_seeds() -> Vec<(String, Vec<u8>)> {
         let digits = text.rsplit("---").next().unwrap().split_whitespace().collect::<String>();
         (name.to_owned(), hex::decode(digits).unwrap())
     };
-    ["commit", "delivery", "discard", "machine_changed", "replay"].map(read).to_vec()
+    ["commit", "commit_with_one_count", "delivery", "discard", "machine_changed", "replay"].map(read).to_vec()
 }
 
 /// All that those records write to the view.

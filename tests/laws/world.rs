@@ -169,6 +169,7 @@ pub(crate) fn paths(machine: &Machine, len: usize) -> Vec<Vec<StateName>> {
 /// A name for what is compared when two ways lead to the same world: everything that decides what follows.
 pub(crate) fn fingerprint(entity: &Entity, machine: &MachineName) -> String {
     let held = entity.ladder().machines.get(machine);
-    let check = entity.check.as_ref().map(|check| (check.due, check.reason, &check.answer, check.tries));
+    let check =
+        entity.check.as_ref().map(|check| (check.due, check.reason, &check.answer, check.answers, check.failures));
     format!("{:?} {:?} {:?}", held.map(|held| (&held.state, held.key)), check, entity.flags)
 }

@@ -82,8 +82,10 @@ pub struct Check {
     pub reason: String,
     /// What the upstream answered last.
     pub answer: Option<Answer>,
-    /// How many checks in a row gave no settled answer.
-    pub tries: u32,
+    /// How many answers in a row did not settle it.
+    pub answers: u32,
+    /// How many calls in a row failed.
+    pub failures: u32,
     /// The positions of the events that it is about.
     pub positions: Vec<String>,
 }
@@ -158,7 +160,8 @@ impl From<&domain::Check> for Check {
             due: check.due.to_string(),
             reason: check.reason.as_str().to_owned(),
             answer: check.answer.as_ref().map(Answer::from),
-            tries: check.tries,
+            answers: check.answers,
+            failures: check.failures,
             positions: check.positions.iter().map(ToString::to_string).collect(),
         }
     }

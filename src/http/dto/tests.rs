@@ -60,7 +60,8 @@ fn entity(machines: &[(&str, &str)]) -> d::Entity {
         due: NOON,
         reason: d::CheckReason::Cycle,
         answer: Some(d::Answer::States([(MachineName::new("m"), StateName::new("open"))].into())),
-        tries: 1,
+        answers: 1,
+        failures: 2,
         positions: vec![at(3)],
     };
     d::Entity {

@@ -73,7 +73,7 @@ impl Settling<'_> {
         self.fail(decision, rule, reason);
     }
 
-    /// The answer settles nothing: the run is given up, and a check looks again until its tries are used up.
+    /// The answer settles nothing: the run is given up, and a check looks again until the schedule ends.
     fn fail(&self, decision: &mut Decision, rule: Rule, reason: &Reason) {
         for pending in self.run {
             give_up(decision, pending, rule, reason.clone(), self.context);
@@ -83,10 +83,10 @@ impl Settling<'_> {
         entry.reason = Some(reason.clone());
         entry.positions.clone_from(&check.positions);
         entry.body_sha256 = self.asked.body_sha256;
-        let tries = check.tries.saturating_add(1);
-        entry.check = Some(if let Some(delay) = self.context.schedule.delay(tries) {
+        let answers = check.answers.saturating_add(1);
+        entry.check = Some(if let Some(delay) = self.context.schedule.delay(answers) {
             let due = self.context.now.plus(delay.max(self.context.confirm_after));
-            CheckChange::Set(Check { due, tries, ..check.clone() })
+            CheckChange::Set(Check { due, answers, failures: 0, ..check.clone() })
         } else {
             entry.outcome = Outcome::Diverged;
             entry.flags.push(FlagChange::Set(Flag::Diverged));

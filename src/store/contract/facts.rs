@@ -116,7 +116,8 @@ pub(crate) fn field_entry(name: &str, value: &str) -> Entry {
 pub(crate) fn check_entry(due: Option<Timestamp>) -> Entry {
     let mut entry = Entry::new(Outcome::Held, Rule::Check, Cause::Check, at(5));
     let set = |due| {
-        CheckChange::Set(Check { due, reason: CheckReason::Cycle, answer: None, tries: 0, positions: Vec::new() })
+        let (reason, answer, positions) = (CheckReason::Cycle, None, Vec::new());
+        CheckChange::Set(Check { due, reason, answer, answers: 0, failures: 0, positions })
     };
     entry.check = Some(due.map_or(CheckChange::Cleared, set));
     entry

@@ -11,6 +11,7 @@ use crate::domain::{
 };
 use crate::store::Error;
 use crate::store::contract::facts::{at, event, machine, sub};
+use crate::store::fuzz::record_seeds;
 
 fn position(lsn: u64, item: u32) -> Position {
     Position { lsn: Lsn(lsn), item }
@@ -85,7 +86,8 @@ fn full_entry() -> Entry {
         due: at(20),
         reason: CheckReason::UnlikeClaim,
         answer: Some(Answer::States(BTreeMap::from([(machine(), StateName::new("past_due"))]))),
-        tries: 3,
+        answers: 3,
+        failures: 2,
         positions: vec![position(1_000_000_000, 499)],
     }));
     entry.fetched = true;
@@ -135,6 +137,27 @@ fn the_stored_form_of_each_record_is_as_it_ever_was() {
     check("discard", &command(StoredAction::Discard { dead: position(4, 1) }));
     check("machine_changed", &command(machine_changed));
     check("commit", &commit());
+}
+
+/// The bytes that stand in a file.
+fn stored(name: &str) -> Vec<u8> {
+    let (_, bytes) = record_seeds().into_iter().find(|(stored, _)| stored == name).unwrap();
+    bytes
+}
+
+#[test]
+fn a_commit_whose_check_has_one_count_is_read_and_its_count_ends_no_check() {
+    let Record::Commit(older) = Record::decode(Lsn(1), stored("commit_with_one_count")).unwrap() else { panic!() };
+    let Record::Commit(mut newer) = commit() else { panic!() };
+    let mut entries = newer.entries.to_vec();
+    let Some(CheckChange::Set(check)) = &mut entries[0].check else { panic!() };
+    (check.answers, check.failures) = (0, 3);
+    newer.entries = entries.into();
+    assert_eq!(older, newer);
+    // It is written in the form of today.
+    let bytes = Record::Commit(older.clone()).encode().unwrap();
+    assert_ne!(bytes, stored("commit_with_one_count"));
+    assert_eq!(Record::decode(Lsn(1), bytes).unwrap(), Record::Commit(older));
 }
 
 #[test]

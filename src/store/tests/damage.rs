@@ -8,7 +8,8 @@ use crate::domain::query::EntityFilter;
 use crate::domain::{EntityKey, Lsn, Position};
 use crate::store::contract::facts::{at, check_entry, dead, entry, field_entry, queued, retry, sub};
 use crate::store::contract::{Rig, copy, options};
-use crate::store::keys::Table;
+use crate::store::change;
+use crate::store::keys::{self, Table};
 use crate::store::view::{Meta, View};
 use crate::store::{Error, Options, Scope, Store};
 
@@ -123,6 +124,31 @@ async fn a_view_that_was_not_built_to_the_end_is_built_anew() {
         view.close();
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_view_of_an_older_form_is_built_anew() {
+    let mut rig = furnished(options()).await;
+    let expected = answers(rig.store()).await;
+    let mut kept = true;
+    check(&mut rig, &expected, "its values are of form 1", |path| {
+        let view = View::open_at(path, 1 << 20, Meta::default()).unwrap();
+        let mut head = change::encode(&view.meta()).unwrap().to_vec();
+        head[0] = 1;
+        head.extend_from_slice(&crc32fast::hash(&head).to_be_bytes());
+        view.tamper(&keys::meta(), Some(&head));
+        view.tamper(b"z a mark", Some(&[0]));
+        view.close();
+    })
+    .await;
+    rig.meddle(|_, path| {
+        let view = View::open_at(path, 1 << 20, Meta::default()).unwrap();
+        kept = view.get(b"z a mark").unwrap().is_some();
+        view.close();
+    })
+    .await
+    .unwrap();
+    assert!(!kept, "the older one is still there");
 }
 
 #[tokio::test]

@@ -138,7 +138,7 @@ impl Text {
         for flag in flags {
             self.detail(&format!("flagged {}", flag.as_str()));
         }
-        if let Some(Check { due, reason, answer, tries, positions }) = check {
+        if let Some(Check { due, reason, answer, answers, failures, positions }) = check {
             let seen = match answer {
                 Some(Seen::States(states)) => {
                     states.iter().map(|(name, state)| format!("{name} {state}")).collect::<Vec<_>>().join(", ")
@@ -148,7 +148,7 @@ impl Text {
             };
             let of = positions.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
             self.detail(&format!(
-                "looks again at {} ({}, try {tries}, last answer {seen}, for {of})",
+                "looks again at {} ({}, answers {answers}, failures {failures}, last answer {seen}, for {of})",
                 clock(*due),
                 reason.as_str()
             ));
