@@ -23,9 +23,7 @@ pub mod time;
 pub use check::{Answer, Check, CheckChange, CheckReason};
 pub use decision::{Ambiguity, Attempt, Decision, Disposition, Judged};
 pub use delivery::{Admission, Admit, Delivery, Item, Kept};
-pub use entity::{
-    Body, Entity, EntityKey, Flag, LadderBody, MachineState, Mode, Partition, Shard,
-};
+pub use entity::{Body, Entity, EntityKey, Flag, LadderBody, MachineState, Mode, Partition, Shard};
 pub use entry::{Entry, FieldChange, FlagChange, MachineRef, Move, Recorded};
 pub use event::{Claim, Event, EventDigest, EventId, Lsn, Pending, Position};
 pub use json::RawJson;

@@ -111,6 +111,25 @@ impl OrderKey {
     }
 }
 
+impl OrderKey {
+    /// The key of what two facts agree on: what is surely newer than it is newer than both.
+    ///
+    /// If they can't be told apart since one is of a fetch's clock, the key stays of that clock: an event between the two
+    /// may be from before either.
+    #[must_use]
+    pub fn joined(self, other: Self, skew: Duration) -> Self {
+        let is_clock = |key: &Self| matches!(key, Self::Time { of: TimeOf::Clock, .. });
+        let is_receipt = |key: &Self| matches!(key, Self::Time { of: TimeOf::Receipt, .. });
+        let unsure = self.compare(&other, skew) == Order::Unsure && !is_receipt(&self) && !is_receipt(&other);
+        match (self, other) {
+            (Self::Time { at: a, .. }, Self::Time { at: b, .. }) if unsure && (is_clock(&self) || is_clock(&other)) => {
+                Self::clock(a.max(b))
+            }
+            (Self::Time { .. } | Self::Version(_), Self::Time { .. } | Self::Version(_)) => self.max(other),
+        }
+    }
+}
+
 impl Order {
     fn of(ordering: std::cmp::Ordering) -> Self {
         match ordering {

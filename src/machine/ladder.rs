@@ -59,7 +59,7 @@ pub fn judge(machine: &Machine, held: Option<&MachineState>, claim: &Claim, key:
         }
     };
     let Some(held) = held else { return first(machine, target, key, terms) };
-    let question = Question { machine, held, current: machine.place(&held.state), target, key };
+    let question = Question { machine, held, current: machine.place(&held.state), target, key, terms };
     let order = key.compare(&held.key, terms.clock_skew);
     let verdict = question.ladder(order);
     match verdict {
@@ -116,6 +116,7 @@ struct Question<'a> {
     current: Option<Place>,
     target: Place,
     key: OrderKey,
+    terms: Terms,
 }
 
 /// A rule of the ladder: answers if it fits.
@@ -255,7 +256,7 @@ impl<'a> Question<'a> {
     }
 
     fn unchanged(&self, rule: Rule) -> Verdict {
-        let key = self.held.key.max(self.key);
+        let key = self.held.key.joined(self.key, self.terms.clock_skew);
         Verdict::Take { outcome: Outcome::Unchanged, rule, state: self.held.state.clone(), key }
     }
 }

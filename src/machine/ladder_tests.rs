@@ -156,7 +156,7 @@ fn a_happening_claims_the_one_state_that_its_edges_lead_to() {
 #[test]
 fn order_that_cannot_be_told_asks_unless_the_graph_answers() {
     check(&[
-        ("open@10c", "open@12", "unchanged by unsure: open@12", "unchanged by unsure: open@12"),
+        ("open@10c", "open@12", "unchanged by unsure: open@12c", "unchanged by unsure: open@12c"),
         ("open@10c", "open@8", "unchanged by unsure: open@10c", "unchanged by unsure: open@10c"),
         ("open@10c", "draft@12", "stale by unsure", "stale by unsure"),
         ("open@10c", "paid@12", "ask: unsure", "advanced by advance: paid@12"),

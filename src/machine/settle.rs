@@ -157,7 +157,7 @@ impl Settling<'_> {
             take(&mut entry, Outcome::Created, answer, snapshot.key);
             return (entry, unlike);
         };
-        let key = held.key.max(snapshot.key);
+        let key = held.key.joined(snapshot.key, self.context.clock_skew);
         if held.state == *answer {
             take(&mut entry, Outcome::Unchanged, answer, key);
             return (entry, unlike);
@@ -263,7 +263,7 @@ impl Settling<'_> {
         let set = changed(&self.body.fields, &snapshot.fields);
         let key = match self.body.fields_key {
             Some(held) if snapshot.key.compare(&held, self.context.clock_skew) == Order::Older => return None,
-            Some(held) if set.is_empty() => held.max(snapshot.key),
+            Some(held) if set.is_empty() => held.joined(snapshot.key, self.context.clock_skew),
             Some(held) => held.moved_by(snapshot.key),
             None => snapshot.key,
         };

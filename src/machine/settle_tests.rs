@@ -90,7 +90,8 @@ fn words(decision: &Decision) -> String {
         match &entry.check {
             Some(CheckChange::Set(check)) => {
                 let seconds = check.due.since(context().now).as_secs();
-                let failures = if check.failures > 0 { format!(", {} failures", check.failures) } else { String::new() };
+                let failures =
+                    if check.failures > 0 { format!(", {} failures", check.failures) } else { String::new() };
                 let (reason, answers) = (check.reason.as_str(), check.answers);
                 out.push(format!("check in {seconds} s ({reason}, {answers} answers{failures})"));
             }
@@ -253,7 +254,10 @@ fn a_404_means_gone_only_if_that_is_claimed_or_confirmed_on_an_entity_that_was_f
     assert_eq!(settled(&draft, &other, Rule::Gap), "dead_lettered - -> -; upstream_not_found; 60.0 dead");
     let crate::domain::Body::Ladder(body) = &mut draft.body;
     body.fetched = true;
-    assert_eq!(settled(&draft, &other, Rule::Gap), "held draft -> draft; check in 15 s (not_found, 0 answers); 60.0 done");
+    assert_eq!(
+        settled(&draft, &other, Rule::Gap),
+        "held draft -> draft; check in 15 s (not_found, 0 answers); 60.0 done"
+    );
     draft.check = Some(due(INVOICE, "404", CheckReason::NotFound, 0));
     assert_eq!(settled(&draft, &[], Rule::Check), "reconciled draft -> deleted; check cleared");
     let subscription = entity(SUBSCRIPTION, "active", OrderKey::event(at(50)));
@@ -459,4 +463,48 @@ fn an_event_from_before_an_answer_does_not_undo_it_though_the_upstreams_clock_go
     assert_eq!((held.state.as_str(), held.key), ("paused", OrderKey::clock(at(97))));
     let late = decide(&registry, &entity, &[observed(SUBSCRIPTION, "past_due", 98)], &context());
     assert_eq!(late.ambiguity.map(|ambiguity| ambiguity.rule), Some(Rule::Unsure), "{}", words(&late));
+}
+
+/// Found by the simulation: a late event that agreed with an answer gave the state a key that is exact, and another late
+/// one, from before the answer, was newer than that.
+#[test]
+fn an_event_from_before_an_answer_does_not_undo_it_though_another_agrees_with_the_answer() {
+    let registry = Registry::shipped();
+    let mut entity = entity(SUBSCRIPTION, "past_due", OrderKey::clock(at(96)));
+    let agreed = decide(&registry, &entity, &[observed(SUBSCRIPTION, "past_due", 98)], &context());
+    agreed.entries.iter().for_each(|entry| entry.apply(&mut entity));
+    let held = &entity.ladder().machines[SUBSCRIPTION];
+    assert_eq!((held.state.as_str(), held.key), ("past_due", OrderKey::clock(at(98))));
+    let late = decide(&registry, &entity, &[observed(SUBSCRIPTION, "active", 99)], &context());
+    assert_eq!(late.ambiguity.map(|ambiguity| ambiguity.rule), Some(Rule::Unsure), "{}", words(&late));
+}
+
+#[test]
+fn an_event_from_before_an_answer_does_not_undo_it_though_what_was_held_agrees_with_the_answer() {
+    let registry = Registry::shipped();
+    let mut entity = entity(SUBSCRIPTION, "past_due", OrderKey::event(at(98)));
+    let reading = found(SUBSCRIPTION, "past_due", OrderKey::clock(at(96)));
+    let run = [event(SUBSCRIPTION, Claim::Hint, 90)];
+    let settled = settle(&registry, &entity, &run, asked(Rule::Hint), &reading, &context());
+    settled.entries.iter().for_each(|entry| entry.apply(&mut entity));
+    let late = decide(&registry, &entity, &[observed(SUBSCRIPTION, "active", 99)], &context());
+    assert_eq!(late.ambiguity.map(|ambiguity| ambiguity.rule), Some(Rule::Unsure), "{}", words(&late));
+}
+
+#[test]
+fn fields_that_an_answer_agrees_with_are_not_undone_by_an_event_from_before_it() {
+    let registry = Registry::shipped();
+    let mut entity = entity(INVOICE, "open", OrderKey::event(at(98)));
+    let amount = |amount: &str| [("amount".into(), RawJson::from_valid(amount))].into();
+    let crate::domain::Body::Ladder(body) = &mut entity.body;
+    (body.fields, body.fields_key) = (Arc::new(amount("3")), Some(OrderKey::event(at(98))));
+    let states = [(INVOICE.into(), "open".into())].into();
+    let reading = Reading::Found(Snapshot { states, fields: amount("3"), key: OrderKey::clock(at(96)) });
+    let run = [event(INVOICE, Claim::Hint, 90)];
+    let settled = settle(&registry, &entity, &run, asked(Rule::Hint), &reading, &context());
+    settled.entries.iter().for_each(|entry| entry.apply(&mut entity));
+    let mut late = observed(INVOICE, "open", 99);
+    Arc::make_mut(&mut late.event).fields = amount("2");
+    let late = decide(&registry, &entity, &[late], &context());
+    assert_eq!(late.ambiguity.map(|ambiguity| ambiguity.rule), Some(Rule::Fields), "{}", words(&late));
 }

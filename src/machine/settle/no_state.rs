@@ -35,7 +35,7 @@ impl Settling<'_> {
                 Some(_) if is_gone => Outcome::Unchanged,
                 Some(_) => Outcome::Reconciled,
             };
-            take(&mut entry, outcome, gone, held.map_or(key, |held| held.key.max(key)));
+            take(&mut entry, outcome, gone, held.map_or(key, |held| held.key.joined(key, self.context.clock_skew)));
             entry.check = self.asked.check.then_some(CheckChange::Cleared);
         } else {
             entry.check = self.next_check(Some(CheckReason::NotFound), Answer::NotFound);

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::domain::query::EntityFilter;
 use crate::domain::{EntityKey, Lsn, Position};
+use crate::store::change;
 use crate::store::contract::facts::{at, check_entry, dead, entry, field_entry, queued, retry, sub};
 use crate::store::contract::{Rig, copy, options};
-use crate::store::change;
 use crate::store::keys::{self, Table};
 use crate::store::view::{Meta, View};
 use crate::store::{Error, Options, Scope, Store};
