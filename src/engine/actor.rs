@@ -6,10 +6,11 @@ use std::sync::Arc;
 use actix::prelude::*;
 use futures_util::FutureExt;
 
-use crate::domain::{Entity, EntityKey};
+use crate::domain::Entity;
 use crate::store::Epoch;
 
 use super::dispatcher::{Dispatcher, Failed, Idle};
+use super::roster::{Incarnation, Note};
 use super::run::Running;
 use super::work::work;
 
@@ -26,7 +27,7 @@ pub(super) struct Retire;
 /// The one writer of an entity.
 pub(super) struct EntityActor {
     running: Arc<Running>,
-    key: EntityKey,
+    who: Incarnation,
     epoch: Epoch,
     held: Option<Entity>,
     dispatcher: Addr<Dispatcher>,
@@ -38,12 +39,12 @@ pub(super) struct EntityActor {
 impl EntityActor {
     pub(super) fn start_for(
         running: Arc<Running>,
-        key: EntityKey,
+        who: Incarnation,
         epoch: Epoch,
         dispatcher: Addr<Dispatcher>,
         idle: Idle,
     ) -> Addr<Self> {
-        Self { running, key, epoch, held: None, dispatcher, idle, wakes: 0 }.start()
+        Self { running, who, epoch, held: None, dispatcher, idle, wakes: 0 }.start()
     }
 }
 
@@ -65,14 +66,15 @@ impl Handler<Wake> for EntityActor {
 
     fn handle(&mut self, _: Wake, _: &mut Self::Context) -> Self::Result {
         self.wakes += 1;
-        let (running, key, epoch, held) = (Arc::clone(&self.running), self.key.clone(), self.epoch, self.held.take());
+        let (running, key, epoch, held) =
+            (Arc::clone(&self.running), self.who.key.clone(), self.epoch, self.held.take());
         let work = AssertUnwindSafe(work(running, key, epoch, held)).catch_unwind();
         let done = work.into_actor(self).map(|result, actor, ctx| {
             if let Ok(held) = result {
                 actor.held = held;
-                actor.idle.borrow_mut().push((actor.key.clone(), actor.wakes));
+                actor.idle.borrow_mut().push(Note { of: actor.who.clone(), wakes: actor.wakes });
             } else {
-                let failed = actor.dispatcher.send(Failed(actor.key.clone()));
+                let failed = actor.dispatcher.send(Failed(actor.who.clone()));
                 // Told by a task that outlives the actor; it waits if the mailbox is full. A dispatcher that is gone has
                 // nobody to tell: the engine is stopping.
                 actix::spawn(async move { failed.await.unwrap_or_default() });

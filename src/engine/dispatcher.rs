@@ -12,9 +12,9 @@ use tokio::time::Instant;
 use crate::domain::EntityKey;
 
 use super::actor::{EntityActor, Retire, Wake};
-use super::feeding::Desk;
+use super::feeding::{Desk, ROOM_PAUSE};
 use super::ownership::Ownership;
-use super::roster::{Crew, RESPAWN_PAUSE, Roster, Sent};
+use super::roster::{Crew, Incarnation, Note, RESPAWN_PAUSE, Roster, Sent};
 use super::run::Running;
 
 /// "These entities have work." Answers how many of them wait for room.
@@ -25,11 +25,11 @@ pub(super) struct Arrived(pub(super) Vec<EntityKey>);
 /// "I have failed."
 #[derive(Message)]
 #[rtype(result = "()")]
-pub(super) struct Failed(pub(super) EntityKey);
+pub(super) struct Failed(pub(super) Incarnation);
 
-/// Actors that have nothing left to do, with how many wakes each has taken. They run on their dispatcher's thread, and
+/// The notes of actors that have nothing left to do. They run on their dispatcher's thread, and
 /// it needs to know no sooner than when it next has something to do: so they leave a note and send no message.
-pub(super) type Idle = Rc<RefCell<Vec<(EntityKey, u64)>>>;
+pub(super) type Idle = Rc<RefCell<Vec<Note>>>;
 
 /// The owner of the entities of some shards.
 pub(super) struct Dispatcher {
@@ -57,15 +57,11 @@ impl Dispatcher {
         Actors { running, owns, dispatcher: ctx.address(), idle }
     }
 
-    /// Reads the notes of those that became idle.
-    fn note_idle(&mut self, crew: &mut Actors) {
-        let idle = self.idle.take();
-        if idle.is_empty() {
-            return;
-        }
-        let now = Instant::now();
-        for (key, wakes) in idle {
-            self.roster.idle(key, wakes, now, crew);
+    /// Announces these, and looks for room again as long as somebody waits for it: nobody else may come for long.
+    fn look(&mut self, keys: Vec<EntityKey>, ctx: &mut Context<Self>) {
+        let mut crew = self.crew(ctx);
+        if self.roster.arrived(keys, Instant::now(), &mut crew) > 0 {
+            ctx.run_later(ROOM_PAUSE, |dispatcher, ctx| dispatcher.look(Vec::new(), ctx));
         }
     }
 }
@@ -73,9 +69,13 @@ impl Dispatcher {
 impl Crew for Actors {
     type Actor = Addr<EntityActor>;
 
-    fn start(&mut self, key: &EntityKey) -> Self::Actor {
-        let (epoch, idle) = (self.owns.epoch_of(key), Rc::clone(&self.idle));
-        EntityActor::start_for(Arc::clone(&self.running), key.clone(), epoch, self.dispatcher.clone(), idle)
+    fn start(&mut self, who: Incarnation) -> Self::Actor {
+        let (epoch, idle) = (self.owns.epoch_of(&who.key), Rc::clone(&self.idle));
+        EntityActor::start_for(Arc::clone(&self.running), who, epoch, self.dispatcher.clone(), idle)
+    }
+
+    fn notes(&mut self) -> Vec<Note> {
+        self.idle.take()
     }
 
     fn wake(&mut self, actor: &Self::Actor) -> Sent {
@@ -99,7 +99,6 @@ impl Actor for Dispatcher {
         let idle_after = self.running.core.settings.idle_after;
         ctx.run_interval(idle_after.max(Duration::from_millis(100)), move |dispatcher, ctx| {
             let mut crew = dispatcher.crew(ctx);
-            dispatcher.note_idle(&mut crew);
             dispatcher.roster.retire_idle(Instant::now(), idle_after, &mut crew);
         });
     }
@@ -110,18 +109,17 @@ impl Handler<Arrived> for Dispatcher {
 
     fn handle(&mut self, arrived: Arrived, ctx: &mut Self::Context) -> usize {
         let mut crew = self.crew(ctx);
-        self.note_idle(&mut crew);
-        self.roster.arrived(arrived.0, &mut crew)
+        self.roster.arrived(arrived.0, Instant::now(), &mut crew)
     }
 }
 
 impl Handler<Failed> for Dispatcher {
     type Result = ();
 
-    fn handle(&mut self, Failed(key): Failed, ctx: &mut Self::Context) {
+    fn handle(&mut self, Failed(who): Failed, ctx: &mut Self::Context) {
         let mut crew = self.crew(ctx);
-        self.roster.failed(&key);
-        ctx.run_later(RESPAWN_PAUSE, move |dispatcher, _| dispatcher.roster.wake(key, &mut crew));
+        self.roster.failed(&who, &mut crew);
+        ctx.run_later(RESPAWN_PAUSE, move |dispatcher, ctx| dispatcher.look(vec![who.key], ctx));
     }
 }
 
@@ -130,3 +128,6 @@ impl Desk for Addr<Dispatcher> {
         self.send(Arrived(keys)).await.ok()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,7 +9,7 @@ use crate::domain::{EntityKey, Shard};
 use super::run::Running;
 
 /// How long a dispatcher at its bound waits before it looks again for room.
-const ROOM_PAUSE: Duration = Duration::from_millis(5);
+pub(super) const ROOM_PAUSE: Duration = Duration::from_millis(5);
 
 /// How many due entities are woken in one go.
 const DUE_MAX: usize = 10_000;

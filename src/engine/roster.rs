@@ -24,13 +24,35 @@ pub(super) enum Sent {
     Gone,
 }
 
+/// Which actor it is: of which entity, and which of those that it had one after the other. What an older one says must
+/// not touch a newer one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Incarnation {
+    /// The entity.
+    pub(super) key: EntityKey,
+    /// A number that no other actor of the dispatcher has.
+    number: u64,
+}
+
+/// What an actor leaves that has taken so many wakes and has nothing left to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Note {
+    /// Who leaves it.
+    pub(super) of: Incarnation,
+    /// How many wakes it has taken.
+    pub(super) wakes: u64,
+}
+
 /// Those who start actors and send to them.
 pub(super) trait Crew {
     /// A handle to an actor.
     type Actor;
 
-    /// Starts the actor of an entity.
-    fn start(&mut self, key: &EntityKey) -> Self::Actor;
+    /// Starts an actor.
+    fn start(&mut self, who: Incarnation) -> Self::Actor;
+
+    /// The notes that were left since they were taken last.
+    fn notes(&mut self) -> Vec<Note>;
 
     /// Tells an actor that it has work.
     fn wake(&mut self, actor: &Self::Actor) -> Sent;
@@ -46,11 +68,14 @@ pub(super) struct Roster<A> {
     /// Idle actors, the longest idle first. A row is stale once its actor was woken again.
     idle: VecDeque<(EntityKey, Instant)>,
     waiting: Waiting,
+    /// How many actors were started.
+    started: u64,
 }
 
 /// An actor, and what was sent to it.
 struct Slot<A> {
     actor: A,
+    number: u64,
     wakes: u64,
     idle_since: Option<Instant>,
 }
@@ -66,11 +91,12 @@ impl<A> Roster<A> {
     /// Nobody yet, and at most `slots_max` actors.
     pub(super) fn new(slots_max: usize) -> Self {
         let (slots, idle, waiting) = (Map::default(), VecDeque::new(), Waiting::default());
-        Self { slots, slots_max: slots_max.max(1), idle, waiting }
+        Self { slots, slots_max: slots_max.max(1), idle, waiting, started: 0 }
     }
 
     /// These entities have work. Answers how many entities wait for room.
-    pub(super) fn arrived(&mut self, keys: Vec<EntityKey>, crew: &mut impl Crew<Actor = A>) -> usize {
+    pub(super) fn arrived(&mut self, keys: Vec<EntityKey>, now: Instant, crew: &mut impl Crew<Actor = A>) -> usize {
+        self.read_notes(now, crew);
         for key in keys {
             self.wake(key, crew);
         }
@@ -78,8 +104,15 @@ impl<A> Roster<A> {
         self.waiting.order.len()
     }
 
-    /// The entity has work.
-    pub(super) fn wake(&mut self, key: EntityKey, crew: &mut impl Crew<Actor = A>) {
+    /// An actor has failed. Its entity is to be announced again [`RESPAWN_PAUSE`] later; its place is free at once.
+    pub(super) fn failed(&mut self, who: &Incarnation, crew: &mut impl Crew<Actor = A>) {
+        if self.slots.get(&who.key).is_some_and(|slot| slot.number == who.number) {
+            self.slots.remove(&who.key);
+            self.make_room(crew);
+        }
+    }
+
+    fn wake(&mut self, key: EntityKey, crew: &mut impl Crew<Actor = A>) {
         if let Some(slot) = self.slots.get_mut(&key) {
             match crew.wake(&slot.actor) {
                 Sent::Taken => {
@@ -97,19 +130,21 @@ impl<A> Roster<A> {
             self.waiting.push(key);
             return;
         }
-        let actor = crew.start(&key);
+        let number = self.started;
+        self.started += 1;
+        let actor = crew.start(Incarnation { key: key.clone(), number });
         let wakes = u64::from(crew.wake(&actor) == Sent::Taken);
-        self.slots.insert(key, Slot { actor, wakes, idle_since: None });
+        self.slots.insert(key, Slot { actor, number, wakes, idle_since: None });
     }
 
-    /// The entity's actor has taken so many wakes and has nothing left to do.
-    pub(super) fn idle(&mut self, key: EntityKey, wakes: u64, now: Instant, crew: &mut impl Crew<Actor = A>) {
-        let Some(slot) = self.slots.get_mut(&key) else { return };
-        if slot.wakes != wakes {
-            return;
+    fn read_notes(&mut self, now: Instant, crew: &mut impl Crew<Actor = A>) {
+        for Note { of: Incarnation { key, number }, wakes } in crew.notes() {
+            let Some(slot) = self.slots.get_mut(&key) else { continue };
+            if (slot.number, slot.wakes) == (number, wakes) {
+                slot.idle_since = Some(now);
+                self.idle.push_back((key, now));
+            }
         }
-        slot.idle_since = Some(now);
-        self.idle.push_back((key, now));
         // Stale rows must not pile up behind a front that is not old yet.
         if self.idle.len() > self.slots_max.saturating_mul(2) {
             let slots = &self.slots;
@@ -118,13 +153,9 @@ impl<A> Roster<A> {
         self.make_room(crew);
     }
 
-    /// The entity's actor has failed. It is to be woken again [`RESPAWN_PAUSE`] later.
-    pub(super) fn failed(&mut self, key: &EntityKey) {
-        self.slots.remove(key);
-    }
-
     /// Retires what has been idle for long, and forgets stale rows.
     pub(super) fn retire_idle(&mut self, now: Instant, idle_after: Duration, crew: &mut impl Crew<Actor = A>) {
+        self.read_notes(now, crew);
         while let Some((key, since)) = self.idle.front().cloned() {
             let current = self.is_idle_since(&key, since);
             if current && now.saturating_duration_since(since) < idle_after {
@@ -181,3 +212,6 @@ impl Waiting {
         Some(key)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,9 +12,9 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::decider::Decider;
-use super::feeding::{Desk, feed, owner_of, wake_due};
+use super::feeding::{Desk, ROOM_PAUSE, feed, owner_of, wake_due};
 use super::ownership::Ownership;
-use super::roster::{Crew, RESPAWN_PAUSE, Roster, Sent};
+use super::roster::{Crew, Incarnation, Note, RESPAWN_PAUSE, Roster, Sent};
 use super::run::{Running, guarded};
 use super::work::work;
 use super::{Engine, Error, Parts};
@@ -32,8 +32,8 @@ pub(crate) type Spawn = Rc<dyn Fn(LocalBoxFuture<'static, ()>)>;
 
 enum ToDispatcher {
     Arrived(Vec<EntityKey>, oneshot::Sender<usize>),
-    Failed(EntityKey),
-    Wake(EntityKey),
+    Failed(Incarnation),
+    Look(Vec<EntityKey>),
 }
 
 enum ToActor {
@@ -53,7 +53,7 @@ struct Actors {
 }
 
 /// The notes of actors that have nothing left to do.
-type Idle = Rc<RefCell<Vec<(EntityKey, u64)>>>;
+type Idle = Rc<RefCell<Vec<Note>>>;
 
 impl Engine {
     /// Starts the engine as tasks.
@@ -89,43 +89,43 @@ async fn dispatch(mut crew: Actors, mut mailbox: mpsc::Receiver<ToDispatcher>) {
             biased;
             message = mailbox.recv() => message,
             _ = every.tick() => {
-                note_idle(&mut roster, &mut crew);
                 roster.retire_idle(Instant::now(), idle_after, &mut crew);
                 continue;
             }
         };
         match message {
             None => return,
-            // Whoever asked may be gone.
             Some(ToDispatcher::Arrived(keys, reply)) => {
-                note_idle(&mut roster, &mut crew);
                 // Whoever asked may be gone.
-                let _ = reply.send(roster.arrived(keys, &mut crew));
+                let _ = reply.send(roster.arrived(keys, Instant::now(), &mut crew));
             }
-            Some(ToDispatcher::Wake(key)) => roster.wake(key, &mut crew),
-            Some(ToDispatcher::Failed(key)) => {
-                roster.failed(&key);
-                let dispatcher = crew.dispatcher.clone();
-                let later = async move {
-                    tokio::time::sleep(RESPAWN_PAUSE).await;
-                    drop(dispatcher.send(ToDispatcher::Wake(key)).await);
-                };
-                (crew.spawn)(later.boxed_local());
+            Some(ToDispatcher::Look(keys)) => {
+                if roster.arrived(keys, Instant::now(), &mut crew) > 0 {
+                    crew.look_after(ROOM_PAUSE, Vec::new());
+                }
+            }
+            Some(ToDispatcher::Failed(who)) => {
+                roster.failed(&who, &mut crew);
+                crew.look_after(RESPAWN_PAUSE, vec![who.key]);
             }
         }
     }
 }
 
-/// Reads the notes of those that became idle.
-fn note_idle(roster: &mut Roster<mpsc::Sender<ToActor>>, crew: &mut Actors) {
-    for (key, wakes) in crew.idle.take() {
-        roster.idle(key, wakes, Instant::now(), crew);
+impl Actors {
+    fn look_after(&self, pause: Duration, keys: Vec<EntityKey>) {
+        let dispatcher = self.dispatcher.clone();
+        let later = async move {
+            tokio::time::sleep(pause).await;
+            drop(dispatcher.send(ToDispatcher::Look(keys)).await);
+        };
+        (self.spawn)(later.boxed_local());
     }
 }
 
 async fn act(
     running: Arc<Running>,
-    key: EntityKey,
+    who: Incarnation,
     epoch: Epoch,
     dispatcher: mpsc::Sender<ToDispatcher>,
     idle: Idle,
@@ -134,25 +134,29 @@ async fn act(
     let (mut held, mut wakes) = (None, 0);
     while let Some(ToActor::Wake) = mailbox.recv().await {
         wakes += 1;
-        let worked = AssertUnwindSafe(work(Arc::clone(&running), key.clone(), epoch, held.take()));
+        let worked = AssertUnwindSafe(work(Arc::clone(&running), who.key.clone(), epoch, held.take()));
         let Ok(left) = worked.catch_unwind().await else {
             mailbox.close();
-            return drop(dispatcher.send(ToDispatcher::Failed(key)).await);
+            return drop(dispatcher.send(ToDispatcher::Failed(who)).await);
         };
         held = left;
-        idle.borrow_mut().push((key.clone(), wakes));
+        idle.borrow_mut().push(Note { of: who.clone(), wakes });
     }
 }
 
 impl Crew for Actors {
     type Actor = mpsc::Sender<ToActor>;
 
-    fn start(&mut self, key: &EntityKey) -> Self::Actor {
+    fn start(&mut self, who: Incarnation) -> Self::Actor {
         let (actor, mailbox) = mpsc::channel(1);
-        let (epoch, idle) = (self.owns.epoch_of(key), Rc::clone(&self.idle));
-        let acting = act(Arc::clone(&self.running), key.clone(), epoch, self.dispatcher.clone(), idle, mailbox);
+        let (epoch, idle) = (self.owns.epoch_of(&who.key), Rc::clone(&self.idle));
+        let acting = act(Arc::clone(&self.running), who, epoch, self.dispatcher.clone(), idle, mailbox);
         (self.spawn)(acting.boxed_local());
         actor
+    }
+
+    fn notes(&mut self) -> Vec<Note> {
+        self.idle.take()
     }
 
     fn wake(&mut self, actor: &Self::Actor) -> Sent {

@@ -24,7 +24,7 @@ mod applier;
 mod change;
 mod committer;
 #[cfg(test)]
-mod contract;
+pub(crate) mod contract;
 pub(crate) mod courtesy;
 mod door;
 mod error;
