@@ -219,3 +219,6 @@ impl Applier {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
