@@ -1,15 +1,19 @@
 //! What stands between the engine and its store: time passes there, and planted faults are at work.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 
+use super::account::Account;
 use super::planted::StoreFault;
+use super::process::PANIC;
 use crate::domain::query::{DeadLetter, EntityCursor, EntityFilter, Page};
 use crate::domain::{
     Admission, Delivery, Entity, EntityKey, Kept, Lsn, MachineName, Pending, Position, Recorded, Shard, Timestamp,
 };
+use crate::store::disk::sim::Dice;
 use crate::store::steps::Pace;
 use crate::store::{Command, Commit, Due, Epoch, Error, Scope, Status, Store};
 
@@ -18,6 +22,20 @@ pub(crate) struct Between {
     pub(crate) inner: Arc<dyn Store>,
     pub(crate) pace: Pace,
     pub(crate) fault: Option<StoreFault>,
+    /// Makes turns panic now and then, until all is calm.
+    pub(crate) panics: Option<(Mutex<Dice>, Arc<AtomicBool>)>,
+    pub(crate) account: Account,
+}
+
+impl Between {
+    /// What only actors ask for panics: nothing else may.
+    fn roll(&self) {
+        let Some((dice, calm)) = &self.panics else { return };
+        if !calm.load(Ordering::SeqCst) && dice.lock().unwrap().roll(60) == 0 {
+            self.account.count("actor that panicked");
+            panic!("{PANIC}");
+        }
+    }
 }
 
 #[async_trait]
@@ -56,6 +74,7 @@ impl Store for Between {
     }
 
     async fn pending(&self, scope: Scope<'_>, now: Timestamp, limit: usize) -> Result<Vec<Pending>, Error> {
+        self.roll();
         (self.pace)().await;
         let found = self.inner.pending(scope, now, limit).await?;
         (self.pace)().await;

@@ -2,18 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::network::is_forged;
+use super::network::{ITEMS, is_forged};
 use super::plan::Clocks;
 use super::process::Process;
 use super::truth::BEGIN;
 use super::world::{World, all, overlay_bound};
 use crate::domain::query::EntityFilter;
-use crate::domain::{Admission, Cause, Entity, Flag, Position, Recorded, StateName, Timestamp};
-use crate::store::oracle::Told;
+use crate::domain::{Admission, Cause, Entity, Flag, Lsn, Position, Recorded, StateName, Timestamp};
+use crate::store::oracle::{Told, pruned};
 use crate::store::{self, Store as _};
-
-/// How many events are in one record at most, in this simulation.
-const ITEMS: usize = 1;
 
 /// How often a thing may be asked for, for each of its events and each time that something was in the way.
 const FETCHES_EACH: u64 = 12;
@@ -55,7 +52,7 @@ pub(crate) fn after_opening(world: &World, process: &Process) {
     for ((lsn, before), now) in durable.iter().zip(records.iter().map(Some).chain(std::iter::repeat(None))) {
         match now {
             None => return world.violate(format!("record {} was durable, and is lost", lsn.0)),
-            Some((_, now)) if now != before => {
+            Some((_, now)) if !is_same(*lsn, before, now) => {
                 return world.violate(format!("record {} was durable, and is another", lsn.0));
             }
             Some(_) => {}
@@ -71,12 +68,22 @@ pub(crate) fn after_opening(world: &World, process: &Process) {
     acknowledged_is_stored(world, &told);
 }
 
+/// Whether two are one record, with its body or pruned: a crash leaves the one or the other segment.
+fn is_same(lsn: Lsn, before: &Vec<u8>, now: &Vec<u8>) -> bool {
+    before == now || pruned(lsn, before).as_ref() == Some(now) || pruned(lsn, now).as_ref() == Some(before)
+}
+
 fn acknowledged_is_stored(world: &World, told: &Told) {
     for acknowledged in world.acknowledged.borrow().iter() {
-        for position in acknowledged.admissions.iter().flat_map(|admission| positions(*admission)) {
-            let stored = told.ids.get(&position);
-            if stored.is_none_or(|id| id.as_str() != acknowledged.id && !acknowledged.id.starts_with("evt_noise_")) {
-                world.violate(format!("{} was acknowledged at {position}, where {stored:?} stands", acknowledged.id));
+        if acknowledged.ids.len() != acknowledged.admissions.len() {
+            world.violate(format!("of {:?} were acknowledged {:?}", acknowledged.ids, acknowledged.admissions));
+        }
+        for (id, admission) in acknowledged.ids.iter().zip(&acknowledged.admissions) {
+            for position in positions(*admission) {
+                let stored = told.ids.get(&position);
+                if stored.is_none_or(|stored| stored.as_str() != id && !id.starts_with("evt_noise_")) {
+                    world.violate(format!("{id} was acknowledged at {position}, where {stored:?} stands"));
+                }
             }
         }
     }
@@ -116,6 +123,7 @@ async fn check(world: &World, process: &Process) -> Result<(), store::Error> {
     }
     let len = |len: usize| u64::try_from(len).unwrap();
     world.account.add("segment sealed", len(process.store.sealed_segments()));
+    world.account.add("segment pruned", len(process.store.pruned_segments()));
     world.account.add("file of seen ids", len(world.ground.platters.seen.names().len()));
     world.account.add("view built anew", world.ground.platters.view.times_set_aside().saturating_sub(1));
     acknowledged_is_stored(world, &told);

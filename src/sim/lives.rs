@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::checks;
+use super::planted::Planted;
 use super::process::Process;
 use super::schedule::Life;
 use super::world::World;
@@ -209,6 +210,17 @@ impl World {
         }
     }
 
+    fn power_goes(&self) {
+        let (platters, plan) = (&self.ground.platters, &self.ground.plan);
+        let planted = plan.planted == Some(Planted::ViewAhead);
+        let ahead = if planted { platters.with_view_ahead(&plan.options) } else { None };
+        platters.crash(&mut self.dice.borrow_mut());
+        // Where that fails the disks are broken, and the next life finds it.
+        if ahead.is_some_and(|ahead| platters.believe(&ahead, &plan.options).unwrap_or(false)) {
+            self.account.say(|| "the view is ahead of its journal".to_owned());
+        }
+    }
+
     /// Takes a life away, and with the power what was not synced.
     async fn bury(&self, life: &Life, process: Option<Process>, power: bool) {
         life.end();
@@ -224,11 +236,11 @@ impl World {
             self.ground.fuse.examine(false);
             if power {
                 // The dead close nothing.
-                self.ground.platters.crash(&mut self.dice.borrow_mut());
+                self.power_goes();
             }
             drop(process);
         } else if power {
-            self.ground.platters.crash(&mut self.dice.borrow_mut());
+            self.power_goes();
         }
         if !power {
             self.ground.platters.kill();

@@ -7,6 +7,7 @@
 #![expect(clippy::print_stdout, reason = "tests say how much they tried, and what went wrong")]
 
 mod account;
+mod ahead;
 mod between;
 mod checks;
 mod crash;
@@ -37,9 +38,10 @@ const POLLS_MAX: u64 = 3_000_000;
 const SEEDS: u64 = if cfg!(debug_assertions) { 200 } else { 10_000 };
 
 /// What must come up in many seeds, or their checks mean nothing.
-const MUST_OCCUR: [&str; 43] = [
+const MUST_OCCUR: [&str; 48] = [
     "503",
     "accepted",
+    "actor that panicked",
     "advanced",
     "another content under an id",
     "answer lost",
@@ -53,6 +55,7 @@ const MUST_OCCUR: [&str; 43] = [
     "dead letter replayed",
     "dead_lettered",
     "death while starting",
+    "delivery of several events",
     "disk that will fail",
     "drain",
     "duplicate",
@@ -67,10 +70,12 @@ const MUST_OCCUR: [&str; 43] = [
     "full disk",
     "held",
     "kill of the process",
+    "move during a slow answer",
     "move followed",
     "reconciled",
     "record kept that was not answered",
     "request lost",
+    "segment pruned",
     "segment sealed",
     "stale",
     "stop by itself after a fault of its disks",
@@ -79,6 +84,7 @@ const MUST_OCCUR: [&str; 43] = [
     "upstream 429",
     "upstream 500",
     "upstream away",
+    "upstream limit met",
     "view built anew",
     "view lost",
 ];
@@ -215,9 +221,12 @@ fn a_planted_fault_is_found() {
         Planted::DuplicateBeforeFirst,
         Planted::SeenAfterFailure,
         Planted::AppliedTwice,
+        Planted::KeyOfTheEnd,
         Planted::LostCheck,
         Planted::DueForgotten,
         Planted::UnsyncedInFeed,
+        Planted::LsnReused,
+        Planted::ViewAhead,
     ];
     for fault in kept {
         let first = (1..=PLANTED_SEEDS).find(|seed| !run(planted(fault, *seed), false).violations.is_empty());

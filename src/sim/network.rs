@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tokio::sync::oneshot;
 
 use super::process::Refusal;
-use super::truth::{Message, noise};
+use super::truth::{BATCH, Message, noise};
 use super::world::World;
 use crate::domain::{Admission, EventId, Timestamp};
 
@@ -21,10 +21,14 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// How often a sender tries, unless it gives up soon.
 const TRIES_MAX: u32 = 40;
 
+/// How many events are in one delivery at most.
+pub(crate) const ITEMS: usize = 4;
+
 /// What was answered with 200.
 #[derive(Clone, Debug)]
 pub(crate) struct Acknowledged {
-    pub(crate) id: String,
+    /// The ids of its events, and what was answered of each.
+    pub(crate) ids: Vec<String>,
     pub(crate) admissions: Vec<Admission>,
 }
 
@@ -33,7 +37,13 @@ pub(crate) fn send_all(world: &Rc<World>) {
     for thing in world.things.iter() {
         for step in 0..thing.steps.len() {
             let at = thing.steps[step].0;
+            let last = thing.steps.len() - 1;
             let late = |world: &World| {
+                if thing.restless {
+                    // The last but one comes first, so that somebody has to be asked; the last comes after the answer.
+                    let (from, more) = if step + 1 == last { (0, 300) } else { (10_000, 10_000) };
+                    return at.plus(Duration::from_millis(from + world.roll(more)));
+                }
                 let most = [100, 500, 2000, 10_000, 60_000][usize::try_from(world.roll(5)).unwrap()];
                 at.plus(Duration::from_millis(world.roll(most)))
             };
@@ -47,7 +57,8 @@ pub(crate) fn send_all(world: &Rc<World>) {
                         (suffix.is_empty() && world.roll(12) == 0).then(|| thing.contradiction(step, late(world)));
                     let together = world.ground.plan.burst && world.roll(2) == 0;
                     let at = if together { message.at } else { late(world) };
-                    let message = Message { at, ..message.clone() };
+                    let message =
+                        together_with_others(world, Message { at, ..message.clone() }, thing.event(step, suffix));
                     start(world, message, if gives_up { 1 } else { TRIES_MAX }, contradicted);
                 }
             }
@@ -62,6 +73,28 @@ pub(crate) fn send_all(world: &Rc<World>) {
         let life = super::schedule::Life::begin();
         world.ground.schedule.clone().spawn(&life, Box::pin(async move { forge(&world, nth).await }));
     }
+}
+
+/// The same event, among others of its source that have happened by then, if that sends several together.
+fn together_with_others(world: &World, message: Message, event: (String, String)) -> Message {
+    if message.source != BATCH {
+        return message;
+    }
+    let mut events = vec![event];
+    for _ in 0..world.roll(u64::try_from(ITEMS).unwrap()) {
+        let nth = usize::try_from(world.roll(u64::try_from(world.things.len()).unwrap())).unwrap();
+        let thing = &world.things[nth];
+        let step = thing.step_at(message.at);
+        if thing.sort.source == BATCH && thing.steps[step].0 <= message.at {
+            let step = usize::try_from(world.roll(u64::try_from(step + 1).unwrap())).unwrap();
+            let place = usize::try_from(world.roll(u64::try_from(events.len() + 1).unwrap())).unwrap();
+            events.insert(place, thing.event(step, ""));
+        }
+    }
+    if events.len() > 1 {
+        world.account.count("delivery of several events");
+    }
+    Message::of(BATCH, events, message.at)
 }
 
 fn start(world: &Rc<World>, message: Message, tries: u32, then: Option<Message>) {
@@ -89,7 +122,7 @@ async fn send(world: &Rc<World>, message: &Message, tries: u32) -> bool {
     for nth in 0..tries {
         let source = &world.ground.sources[message.source];
         let headers = source.sign(0, &message.id, message.body.as_bytes(), world.now());
-        match deliver(world, message.source, &message.id, headers, message.body.clone()).await {
+        match deliver(world, message, headers).await {
             Some(Ok(())) => return true,
             Some(Err(Refusal::Unverified(why))) => {
                 world.violate(format!("{} is refused: {why}", message.id));
@@ -110,13 +143,8 @@ async fn send(world: &Rc<World>, message: &Message, tries: u32) -> bool {
 }
 
 /// One request, if the network and the process let it through; none without an answer.
-async fn deliver(
-    world: &Rc<World>,
-    source: &'static str,
-    id: &str,
-    headers: Vec<(String, String)>,
-    body: String,
-) -> Option<Result<(), Refusal>> {
+async fn deliver(world: &Rc<World>, message: &Message, headers: Vec<(String, String)>) -> Option<Result<(), Refusal>> {
+    let (id, source) = (&message.id, message.source);
     let lost = |world: &World| !world.is_calm() && world.roll(100) < world.ground.plan.lost;
     tokio::time::sleep(Duration::from_millis(world.roll(30))).await;
     if lost(world) {
@@ -129,7 +157,7 @@ async fn deliver(
         return None;
     };
     let (reply, answer) = oneshot::channel();
-    let (of, name) = (Rc::clone(world), id.to_owned());
+    let (of, name, ids, body) = (Rc::clone(world), id.clone(), message.events.clone(), message.body.clone());
     let (life, schedule) = (process.life.clone(), world.ground.schedule.clone());
     // Goes on when its sender hangs up, and ends with the process.
     let handling = async move {
@@ -144,7 +172,7 @@ async fn deliver(
                     Admission::Conflict { .. } => "conflict",
                 });
             }
-            of.acknowledged.borrow_mut().push(Acknowledged { id: name, admissions });
+            of.acknowledged.borrow_mut().push(Acknowledged { ids, admissions });
         });
         drop(reply.send(answer));
     };
@@ -178,7 +206,7 @@ async fn forge(world: &Rc<World>, nth: u64) {
             headers
         }
     };
-    match deliver(world, message.source, &message.id, headers, message.body.clone()).await {
+    match deliver(world, &message, headers).await {
         Some(Ok(())) => world.violate(format!("the forged {} is taken", message.id)),
         Some(Err(Refusal::Unverified(_))) => world.account.count("forgery refused"),
         Some(Err(Refusal::Unavailable(why))) => world.violate(format!("a forgery got to the store: {why}")),

@@ -52,6 +52,12 @@ pub(crate) struct Plan {
     pub(crate) operator: bool,
     /// Whether all begins at once, and what is sent twice comes together.
     pub(crate) burst: bool,
+    /// Whether answers of the upstream take long, and things move meanwhile.
+    pub(crate) sluggish: bool,
+    /// How many questions a second the upstream answers.
+    pub(crate) upstream_rate: Option<u64>,
+    /// Whether sealed segments are pruned.
+    pub(crate) prunes: bool,
     /// How many times slower than usual the process works.
     pub(crate) slow: u64,
     pub(crate) options: Options,
@@ -68,6 +74,7 @@ impl Plan {
         let asked = !one_in(4);
         let (meddled, panics, gives_up, operator) = (one_in(4), one_in(6), one_in(6), one_in(3));
         let (burst, slow) = (one_in(2), if one_in(3) { 15 } else { 1 });
+        let (sluggish, prunes) = (asked && one_in(2), one_in(2));
         let (disk_errors, disk_full, dies) = (one_in(4), one_in(5), !one_in(4));
         let within = |dice: &mut Dice, from: u64, to: u64| from + dice.roll(to - from + 1);
         let (lag, off) = match clocks {
@@ -94,6 +101,9 @@ impl Plan {
             gives_up,
             operator,
             burst,
+            sluggish,
+            upstream_rate: [None, None, Some(1), Some(3)][usize::try_from(dice.roll(4)).unwrap()],
+            prunes,
             slow,
             options: options(&mut dice),
             settings: settings(&mut dice),

@@ -48,10 +48,14 @@ pub(crate) enum Planted {
     UnsyncedInFeed,
     /// Of two events of one instant the later delivered counts.
     LastWriteWins,
+    /// An id from the tail of the journal that a crash cut off is known still, at an LSN that another gets.
+    LsnReused,
+    /// A view that is ahead of its journal is believed.
+    ViewAhead,
 }
 
 impl Planted {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::AnswerBeforeSync,
         Self::DuplicateBeforeFirst,
         Self::SeenAfterFailure,
@@ -64,6 +68,8 @@ impl Planted {
         Self::WakeLost,
         Self::UnsyncedInFeed,
         Self::LastWriteWins,
+        Self::LsnReused,
+        Self::ViewAhead,
     ];
 }
 
@@ -202,6 +208,14 @@ pub(crate) struct StoreFault {
     /// Whether there were lives before.
     later: bool,
     memory: Mutex<Memory>,
+    tail: Arc<Mutex<Tail>>,
+}
+
+/// Where ids were to stand whose delivery is on its way, and was when a life ended.
+#[derive(Default)]
+pub(crate) struct Tail {
+    on_the_way: BTreeMap<EventId, Position>,
+    cut: BTreeMap<EventId, Position>,
 }
 
 #[derive(Default)]
@@ -213,8 +227,14 @@ struct Memory {
 }
 
 impl StoreFault {
-    pub(crate) fn of(planted: Option<Planted>, nth: u64) -> Option<Self> {
-        Some(Self { planted: planted?, later: nth > 0, memory: Mutex::default() })
+    pub(crate) fn of(planted: Option<Planted>, nth: u64, tail: &Arc<Mutex<Tail>>) -> Option<Self> {
+        let planted = planted?;
+        {
+            let mut tail = tail.lock().unwrap();
+            let cut = std::mem::take(&mut tail.on_the_way);
+            tail.cut.extend(cut);
+        }
+        Some(Self { planted, later: nth > 0, memory: Mutex::default(), tail: Arc::clone(tail) })
     }
 
     fn next(store: &dyn Store) -> Position {
@@ -223,6 +243,9 @@ impl StoreFault {
 
     pub(crate) async fn append(&self, store: &dyn Store, delivery: Delivery) -> Result<Vec<Admission>, Error> {
         let ids: Vec<EventId> = delivery.items.iter().map(|item| item.event.id.clone()).collect();
+        if self.planted == Planted::LsnReused {
+            return self.append_after_cut(store, delivery, &ids).await;
+        }
         let remembers = matches!(self.planted, Planted::DuplicateBeforeFirst | Planted::SeenAfterFailure);
         let known = ids.iter().map(|id| self.memory.lock().unwrap().ids.get(id).copied()).collect::<Option<Vec<_>>>();
         if let Some(known) = known.filter(|_| remembers) {
@@ -241,6 +264,25 @@ impl StoreFault {
                 memory.ids.remove(id);
             }
         }
+        answer
+    }
+
+    async fn append_after_cut(
+        &self,
+        store: &dyn Store,
+        delivery: Delivery,
+        ids: &[EventId],
+    ) -> Result<Vec<Admission>, Error> {
+        let known: Option<Vec<_>> = ids.iter().map(|id| self.tail.lock().unwrap().cut.get(id).copied()).collect();
+        // Only what is durable by now is told.
+        if let Some(known) = known.filter(|known| known.iter().all(|place| place.lsn <= store.status().synced)) {
+            return Ok(known.into_iter().map(Admission::Duplicate).collect());
+        }
+        let Position { lsn, .. } = Self::next(store);
+        let places = ids.iter().cloned().zip((0..).map(|item| Position { lsn, item }));
+        self.tail.lock().unwrap().on_the_way.extend(places);
+        let answer = store.append(delivery).await;
+        self.tail.lock().unwrap().on_the_way.retain(|id, _| !ids.contains(id));
         answer
     }
 

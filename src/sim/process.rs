@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use super::account::Account;
 use super::between::Between;
 use super::crash::{Fuse, Platters};
 use super::plan::Plan;
-use super::planted::{self, StoreFault};
+use super::planted::{self, StoreFault, Tail};
 use super::schedule::{Life, Schedule};
+use super::truth::BATCH;
 use crate::domain::{Admission, Decision, Entity, Pending, SourceName, Timestamp};
 use crate::engine::clock::Clock;
 use crate::engine::decider::{Decider, Ladder};
@@ -28,8 +30,11 @@ use crate::store::steps::{Futures, Pace};
 use crate::store::{self};
 
 /// The secrets that the sources sign with.
-const SECRETS: [(&str, &str); 2] =
-    [("standard", "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="), ("stripe", "whsec_simulated_secret_0001")];
+const SECRETS: [(&str, &str); 3] = [
+    ("standard", "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="),
+    (BATCH, "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="),
+    ("stripe", "whsec_simulated_secret_0001"),
+];
 
 /// A running process. Clones are the same one.
 #[derive(Clone)]
@@ -50,6 +55,9 @@ pub(crate) struct Ground {
     pub(crate) platters: Platters,
     pub(crate) fuse: Fuse,
     pub(crate) calm: Arc<AtomicBool>,
+    pub(crate) account: Account,
+    /// What a planted fault knows of earlier lives.
+    pub(crate) tail: Arc<Mutex<Tail>>,
 }
 
 /// The clock of the simulation: it moves as tokio's does.
@@ -107,10 +115,21 @@ pub(crate) fn pace(seed: u64, slow: u64) -> Pace {
     })
 }
 
+/// A source that sends what this one does, several events at once.
+fn batched(text: &str) -> String {
+    let (one, several) = ("id = [\"header:webhook-id\"]", "items = \"/events\"\nid = [\"/id\"]");
+    let text = text.replace("name = \"standard\"", "name = \"batch\"").replace(one, several);
+    assert!(text.contains("items = ") && text.contains("name = \"batch\""), "the file looks otherwise");
+    text
+}
+
 /// The shipped sources, with secrets, and with an upstream if it is asked.
 pub(crate) fn sources(asked: bool) -> BTreeMap<SourceName, Arc<Source>> {
     let source = |(name, secret): &(&'static str, &'static str)| {
-        let text = SHIPPED.iter().find(|(shipped, _)| shipped == name).unwrap().1;
+        let file = if *name == BATCH { "standard" } else { name };
+        let text = SHIPPED.iter().find(|(shipped, _)| *shipped == file).unwrap().1;
+        // The same, with several events in a delivery.
+        let text = if *name == BATCH { batched(text) } else { text.to_owned() };
         // The rate limiter has a clock of its own, which is real: it must never be met.
         let text = text.replace("rate_per_s = 20", "rate_per_s = 1000000");
         let api_key = asked.then(|| "sk_simulated".to_owned().into());
@@ -131,8 +150,11 @@ impl Ground {
         );
         let seed = self.plan.seed ^ (nth << 32);
         let opened = EmbeddedStore::by_steps(&layout, &disks, &self.plan.options);
-        let (store, steps) = opened.map_err(|error| format!("the store does not open: {error}"))?;
+        let (store, mut steps) = opened.map_err(|error| format!("the store does not open: {error}"))?;
         let store = Arc::new(store);
+        if self.plan.prunes {
+            self.schedule.spawn(life, Box::pin(steps.pruning(Dice(seed ^ 5))));
+        }
         let Futures { committer, applier, file_work } = steps.futures(pace(seed ^ 1, self.plan.slow));
         self.schedule.spawn(life, Box::pin(committer));
         self.schedule.spawn(life, Box::pin(applier));
@@ -140,7 +162,9 @@ impl Ground {
         let between = Between {
             inner: store.clone(),
             pace: pace(seed ^ 2, self.plan.slow),
-            fault: StoreFault::of(self.plan.planted, nth),
+            fault: StoreFault::of(self.plan.planted, nth, &self.tail),
+            panics: self.plan.panics.then(|| (Mutex::new(Dice(seed ^ 6)), Arc::clone(&self.calm))),
+            account: self.account.clone(),
         };
         let ladder = Ladder(self.registry.clone());
         let decider: Arc<dyn Decider> = if self.plan.panics {

@@ -13,6 +13,9 @@ use crate::store::disk::sim::Dice;
 /// 2026-11-30T10:00:00Z.
 pub(crate) const BEGIN: i64 = 1_796_032_800;
 
+/// The source whose deliveries carry several events.
+pub(crate) const BATCH: &str = "batch";
+
 /// A kind of things, and how its events look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sort {
@@ -22,7 +25,7 @@ pub(crate) struct Sort {
     event_type: &'static str,
 }
 
-const SORTS: [Sort; 7] = [
+const SORTS: [Sort; 9] = [
     Sort::new("stripe", "subscription", "stripe/subscription", "customer.subscription.updated"),
     Sort::new("stripe", "invoice", "stripe/invoice", "invoice.updated"),
     Sort::new("stripe", "payment_intent", "stripe/payment_intent", "payment_intent.updated"),
@@ -30,6 +33,8 @@ const SORTS: [Sort; 7] = [
     Sort::new("stripe", "dispute", "stripe/dispute", "charge.dispute.updated"),
     Sort::new("standard", "payment", "payment", "payment.updated"),
     Sort::new("standard", "credit_wallet", "credit_wallet", "wallet.updated"),
+    Sort::new(BATCH, "payment", "payment", "payment.updated"),
+    Sort::new(BATCH, "credit_wallet", "credit_wallet", "wallet.updated"),
 ];
 
 /// One thing and its history.
@@ -40,6 +45,8 @@ pub(crate) struct Thing {
     pub(crate) machine: MachineName,
     /// The states that it goes through, and when.
     pub(crate) steps: Vec<(Timestamp, StateName)>,
+    /// Whether it moves last while its upstream answers, and tells of it late.
+    pub(crate) restless: bool,
     /// The state that its upstream answers with 404.
     pub(crate) gone: Option<StateName>,
 }
@@ -49,6 +56,8 @@ pub(crate) struct Thing {
 pub(crate) struct Message {
     pub(crate) source: &'static str,
     pub(crate) id: String,
+    /// The ids of the events in it, in order.
+    pub(crate) events: Vec<String>,
     pub(crate) body: String,
     /// When it is sent first.
     pub(crate) at: Timestamp,
@@ -69,7 +78,12 @@ impl Thing {
     /// A random thing with a random legal history.
     pub(crate) fn random(nth: usize, plan: &Plan, registry: &Registry, dice: &mut Dice) -> Self {
         // Those with cycles are the ones that an upstream has to be asked about.
-        let sort = if plan.burst && plan.asked { *pick(&SORTS[..3], dice) } else { *pick(&SORTS, dice) };
+        let restless = plan.sluggish && dice.roll(2) == 0;
+        let sort = match plan.burst && plan.asked {
+            _ if restless => *pick(&[SORTS[0], SORTS[2]], dice),
+            true => *pick(&SORTS[..3], dice),
+            false => *pick(&SORTS, dice),
+        };
         let machine = registry.get(&MachineName::from(sort.machine)).unwrap();
         let strict = !(plan.asked && sort.has_upstream());
         let is_quick = dice.roll(2) == 0;
@@ -83,16 +97,35 @@ impl Thing {
             BEGIN * 1000 + 1000 + i64::try_from(dice.roll(if plan.burst { 50 } else { 5000 })).unwrap(),
         );
         let mut steps: Vec<(Timestamp, StateName)> = Vec::new();
-        for _ in 0..2 + dice.roll(6) {
-            let next = next_states(machine, steps.last().map(|(_, state)| state));
+        for _ in 0..2 + u64::from(restless) + dice.roll(6) {
+            let mut next = next_states(machine, steps.last().map(|(_, state)| state));
+            if restless && steps.len() > 1 {
+                // One that leads back: nothing but its order says that it is not the older one.
+                let back = |state: &StateName| {
+                    let before = &steps[steps.len() - 1].1;
+                    machine.reaches(machine.place(state).unwrap(), machine.place(before).unwrap())
+                };
+                let cycle: Vec<_> = next.iter().filter(|state| back(state)).cloned().collect();
+                next = if cycle.is_empty() { next } else { cycle };
+            }
             if next.is_empty() {
                 break;
             }
             steps.push((at, pick(&next, dice).clone()));
             at = at.plus(Duration::from_millis(*pick(gaps, dice)));
         }
+        if restless && let Some((at, _)) = steps.last_mut() {
+            *at = at.plus(Duration::from_millis(1500 + dice.roll(2500)));
+        }
         let machine_name = machine.name().clone();
-        Self { sort, id: format!("{}_{nth}", sort.kind), machine: machine_name, steps, gone: machine.gone().cloned() }
+        Self {
+            sort,
+            id: format!("{}_{nth}", sort.kind),
+            machine: machine_name,
+            steps,
+            restless,
+            gone: machine.gone().cloned(),
+        }
     }
 
     pub(crate) fn key(&self) -> EntityKey {
@@ -116,16 +149,21 @@ impl Thing {
 
     /// What its source sends of a step, under an id that ends so.
     pub(crate) fn message(&self, step: usize, suffix: &str, at: Timestamp) -> Message {
+        Message::of(self.sort.source, vec![self.event(step, suffix)], at)
+    }
+
+    /// An event of a step: its id, which ends so, and what its source says of it.
+    pub(crate) fn event(&self, step: usize, suffix: &str) -> (String, String) {
         let id = format!("{}{suffix}", self.event_id(step));
         let body = self.body(&id, step, &self.steps[step].1);
-        Message { source: self.sort.source, id, body, at }
+        (id, body)
     }
 
     /// Another content under the id of a step's event.
     pub(crate) fn contradiction(&self, step: usize, at: Timestamp) -> Message {
         let id = self.event_id(step);
         let body = self.body(&id, step, &StateName::from("something_else"));
-        Message { source: self.sort.source, id, body, at }
+        Message::of(self.sort.source, vec![(id, body)], at)
     }
 
     /// What its upstream answers in a step: none for 404.
@@ -151,8 +189,18 @@ impl Thing {
                 r#"{{"id":"{id}","type":"{event_type}","created":{},"livemode":true,"data":{{"object":{object}}}}}"#,
                 at.secs()
             ),
-            _ => format!(r#"{{"type":"{event_type}","timestamp":"{}","data":{object}}}"#, rfc3339(at)),
+            _ => format!(r#"{{"id":"{id}","type":"{event_type}","timestamp":"{}","data":{object}}}"#, rfc3339(at)),
         }
+    }
+}
+
+impl Message {
+    /// A delivery of these events: one, unless its source sends several together.
+    pub(crate) fn of(source: &'static str, events: Vec<(String, String)>, at: Timestamp) -> Self {
+        let (ids, bodies): (Vec<_>, Vec<_>) = events.into_iter().unzip();
+        let bodies = bodies.join(",");
+        let body = if source == BATCH { format!(r#"{{"events":[{bodies}]}}"#) } else { bodies };
+        Self { source, id: ids[0].clone(), events: ids, body, at }
     }
 }
 
@@ -170,7 +218,7 @@ pub(crate) fn noise(nth: u64, at: Timestamp) -> Message {
         ),
         _ => format!("{{\"id\":\"{id}\", this is no JSON"),
     };
-    Message { source: "stripe", id, body, at }
+    Message::of("stripe", vec![(id, body)], at)
 }
 
 fn next_states(machine: &Machine, last: Option<&StateName>) -> Vec<StateName> {

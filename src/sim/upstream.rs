@@ -29,7 +29,12 @@ pub(crate) struct SimUpstream {
     pub(crate) outages: Vec<(Timestamp, Timestamp)>,
     /// Whether it fails no more.
     pub(crate) calm: Arc<AtomicBool>,
-    /// How often each thing was asked for.
+    /// Whether all its answers take long.
+    sluggish: bool,
+    /// How many questions a second are answered, and how many came in which second.
+    rate: Option<u64>,
+    second: Mutex<(i64, u64)>,
+    /// How often each thing was asked for, but for what came too soon after others.
     pub(crate) asked: Mutex<Vec<u64>>,
 }
 
@@ -49,7 +54,21 @@ impl SimUpstream {
         let outages = (0..plan.outages).map(outage).collect();
         let asked = Mutex::new(vec![0; things.len()]);
         let (read_lag_ms, date_off_ms, fails) = (plan.read_lag_ms, plan.date_off_ms, plan.upstream_fails);
-        Self { things, clock, account, dice: Mutex::new(dice), read_lag_ms, date_off_ms, fails, outages, calm, asked }
+        Self {
+            things,
+            clock,
+            account,
+            dice: Mutex::new(dice),
+            read_lag_ms,
+            date_off_ms,
+            fails,
+            outages,
+            calm,
+            sluggish: plan.sluggish,
+            rate: plan.upstream_rate,
+            second: Mutex::default(),
+            asked,
+        }
     }
 
     fn roll(&self, sides: u64) -> u64 {
@@ -63,6 +82,13 @@ impl SimUpstream {
     fn is_away(&self) -> bool {
         let now = self.clock.now();
         !self.calm.load(Ordering::SeqCst) && self.outages.iter().any(|(from, to)| (*from..*to).contains(&now))
+    }
+
+    /// Whether more is asked in this second than is answered. It has this limit in calm too.
+    fn is_over_rate(&self) -> bool {
+        let (now, mut second) = (self.clock.now().secs(), self.second.lock().unwrap());
+        *second = if second.0 == now { (now, second.1 + 1) } else { (now, 1) };
+        self.rate.is_some_and(|rate| second.1 > rate)
     }
 
     /// Fails in a manner of its own, or not.
@@ -110,10 +136,21 @@ impl Upstream for SimUpstream {
     async fn ask(&self, request: &Request) -> Result<Answered, Unanswered> {
         let id = request.url.rsplit('/').next().unwrap();
         let nth = self.things.iter().position(|thing| thing.id == id).unwrap();
-        self.asked.lock().unwrap()[nth] += 1;
         self.account.count("fetch");
         let (there, back) = (self.roll(150), self.roll(150));
         self.wait(there).await;
+        if self.is_over_rate() {
+            self.account.count("upstream limit met");
+            let retry_after = Some(Duration::from_secs(1 + self.roll(3)));
+            return Ok(Answered {
+                status: 429,
+                body: Bytes::new(),
+                date: None,
+                to_headers: Duration::ZERO,
+                retry_after,
+            });
+        }
+        self.asked.lock().unwrap()[nth] += 1;
         if self.is_away() {
             self.account.count("upstream away");
             return Err(Unanswered("could not connect".to_owned()));
@@ -130,8 +167,15 @@ impl Upstream for SimUpstream {
         };
         self.account.say(|| format!("upstream: {id} {status} {body}, as of {} ms ago", now.since(read_at).as_millis()));
         // A slow answer was true when it was begun, and is dated when its head is written.
-        let slow = if self.roll(2) == 0 { self.roll(9000) } else { 0 };
+        let slow = match self.roll(2) {
+            _ if self.sluggish => 4000 + self.roll(5000),
+            0 => self.roll(9000),
+            _ => 0,
+        };
         self.wait(slow).await;
+        if self.things[nth].step_at(self.clock.now()) > step {
+            self.account.count("move during a slow answer");
+        }
         let stamped = self.clock.now().nanos() + self.date_off_ms * 1_000_000;
         let date = Timestamp::from_secs(Timestamp::from_nanos(stamped).secs());
         self.wait(back).await;

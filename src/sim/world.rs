@@ -80,6 +80,8 @@ impl World {
             platters: Platters::default(),
             fuse: Fuse::default(),
             calm,
+            account: account.clone(),
+            tail: Arc::default(),
         };
         Rc::new(Self {
             ground,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::embedded::EmbeddedStore;
 use super::layout::Layout;
-use super::records::{Record, Standing, StoredAction};
+use super::records::{self, PREFIX_LEN, Record, Standing, StoredAction};
 use super::replay::Replay;
 use super::tree::sim::SimTrees;
 use super::view::{Meta, View};
@@ -134,6 +134,12 @@ impl Told {
     }
 }
 
+/// What pruning leaves of a record; none if that is all of it.
+pub(crate) fn pruned(lsn: Lsn, bytes: &[u8]) -> Option<Vec<u8>> {
+    let len = PREFIX_LEN + records::head(lsn, bytes).ok()?.len();
+    (len < bytes.len()).then(|| bytes[..len].to_vec())
+}
+
 impl EmbeddedStore {
     /// All durable records.
     pub(crate) fn records(&self) -> Result<Vec<(Lsn, Vec<u8>)>, Error> {
@@ -143,6 +149,11 @@ impl EmbeddedStore {
     /// How many segments of the journal are sealed.
     pub(crate) fn sealed_segments(&self) -> usize {
         self.shared.reader.segments().iter().filter(|segment| segment.sealed).count()
+    }
+
+    /// How many segments of the journal are pruned copies.
+    pub(crate) fn pruned_segments(&self) -> usize {
+        self.shared.reader.segments().iter().filter(|segment| segment.pruned).count()
     }
 
     /// Whether the view is proved whole, so that what is read of it is right.

@@ -23,7 +23,7 @@ pub(super) const VERSION: u8 = 1;
 const HEAD_LEN_USUAL: usize = 1024;
 
 /// Bytes before the head: version, kind, head length.
-const PREFIX_LEN: usize = 6;
+pub(super) const PREFIX_LEN: usize = 6;
 
 /// The kinds of records. A number is never used again: a retired kind stays listed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,18 +1,25 @@
 //! An embedded store whose committer, applier and file work are futures for a simulation to drive, in place of threads.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use super::applier::{Applier, Step};
 use super::committer::{Committer, Request};
+use super::disk::sim::Dice;
 use super::embedded::{EmbeddedStore, Hands};
+use super::journal::{Journal, Pruner};
 use super::layout::Layout;
 use super::open::{Disks, Opened, open};
+use super::oracle::pruned;
 use super::replay::Replay;
 use super::seen::Work;
 use super::shared::Shared;
+use super::tree::Trees as _;
+use super::tree::sim::SimTrees;
+use super::view::{Meta, View};
 use super::{Error, Options};
 use crate::domain::Lsn;
 
@@ -29,6 +36,7 @@ pub(crate) struct Steps {
     requests: mpsc::Receiver<Request>,
     applier: Applier,
     file_work: mpsc::Receiver<Work>,
+    pruner: Option<Pruner>,
     back: mpsc::WeakSender<Request>,
     bells: Bells,
 }
@@ -62,6 +70,7 @@ impl EmbeddedStore {
             Ok(()) => None,
             Err(mpsc::error::TrySendError::Full(work) | mpsc::error::TrySendError::Closed(work)) => Some(work),
         });
+        let pruner = Some(journal.pruner());
         let committer = Committer::new(Arc::clone(&shared), journal, ids, elsewhere);
         let bells = Bells::default();
         let steps = Steps {
@@ -70,6 +79,7 @@ impl EmbeddedStore {
             requests: received,
             applier,
             file_work,
+            pruner,
             back: requests.downgrade(),
             bells: bells.clone(),
         };
@@ -78,12 +88,22 @@ impl EmbeddedStore {
 }
 
 impl Steps {
+    /// A future that prunes sealed segments now and then, whatever else goes on.
+    pub(crate) fn pruning(&mut self, dice: Dice) -> impl Future<Output = ()> + use<> {
+        let (shared, pruner) = (Arc::clone(&self.shared), self.pruner.take());
+        async move {
+            if let Some(pruner) = pruner {
+                prune(shared, pruner, dice).await;
+            }
+        }
+    }
+
     /// The futures that do the work; between two steps some time passes.
     pub(crate) fn futures(
         self,
         pace: Pace,
     ) -> Futures<impl Future<Output = ()>, impl Future<Output = ()>, impl Future<Output = ()>> {
-        let Self { shared, committer, requests, applier, file_work, back, bells } = self;
+        let Self { shared, committer, requests, applier, file_work, pruner: _, back, bells } = self;
         Futures {
             committer: commit(Arc::clone(&shared), committer, requests, bells.clone(), Arc::clone(&pace)),
             applier: apply(shared, applier, bells, Arc::clone(&pace)),
@@ -167,6 +187,42 @@ async fn work(mut file_work: mpsc::Receiver<Work>, back: mpsc::WeakSender<Reques
     }
 }
 
+async fn prune(shared: Arc<Shared>, pruner: Pruner, mut dice: Dice) {
+    while shared.signals.check().is_ok() {
+        tokio::time::sleep(Duration::from_millis(500 + dice.roll(15_000))).await;
+        let sealed: Vec<Lsn> =
+            shared.reader.segments().iter().filter(|segment| segment.sealed).map(|segment| segment.first).collect();
+        let nth = usize::try_from(dice.roll(u64::try_from(sealed.len()).unwrap())).unwrap();
+        let Some(first) = sealed.get(nth) else { continue };
+        match pruner.prune(*first, pruned) {
+            Ok(_) | Err(Error::Full) => {}
+            Err(error) => drop(shared.fail(&error)),
+        }
+    }
+}
+
+/// Brings the view to where the journal ends. What was written to the disks counts as synced.
+pub(crate) fn catch_up(layout: &Layout, disks: &Disks, options: &Options) -> Result<(), Error> {
+    let (_store, mut steps) = EmbeddedStore::by_steps(layout, disks, options)?;
+    steps.applier.catch_up()
+}
+
+/// The last LSN of a journal, once its torn end is cut off.
+pub(crate) fn last_of(disks: &Disks, options: &Options) -> Result<Lsn, Error> {
+    Ok(Journal::open_on(Arc::clone(&disks.journal), options.journal, Lsn(0))?.1.last)
+}
+
+/// Makes a view that has more than its journal say that it hasn't. False if it has not.
+pub(crate) fn belittle(trees: &SimTrees, last: Lsn) -> Result<bool, Error> {
+    let view = View::open(trees.open(0)?, Meta::default())?;
+    let meta = view.meta();
+    if meta.applied > last {
+        view.apply(&[], Meta { applied: last, scan_from: meta.scan_from.min(Lsn(last.0 + 1)), ..meta })?;
+    }
+    view.close();
+    Ok(meta.applied > last)
+}
+
 /// Resolves when the store stops.
 async fn stopped(shared: &Shared) {
     while shared.signals.synced_beyond(Lsn(u64::MAX)).await.is_ok() {}
@@ -175,12 +231,10 @@ async fn stopped(shared: &Shared) {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
-    use std::time::Duration;
 
     use super::*;
     use crate::domain::Timestamp;
-    use crate::store::disk::sim::{Dice, SimDisk};
-    use crate::store::tree::sim::SimTrees;
+    use crate::store::disk::sim::SimDisk;
     use crate::store::{Action, Command, Store};
 
     /// Runs a store by steps, on one thread and in memory alone, while `asked` asks it.
