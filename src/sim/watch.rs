@@ -60,6 +60,10 @@ pub(crate) async fn operate(world: Rc<World>) {
         let reading = process.engine.dead_letters(None, 10);
         let Ok(Ok(page)) = tokio::time::timeout(Duration::from_secs(5), reading).await else { continue };
         let Some(letter) = page.items.first() else { continue };
+        // In calm another one replays what failed: two at once would be in each other's way.
+        if world.is_calm() {
+            return;
+        }
         let is_conflict =
             matches!(letter.attempts.last().map(|attempt| &attempt.reason), Some(Reason::EventIdReused { .. }));
         let acting = async {
