@@ -101,7 +101,7 @@ async fn serve(loaded: &Loaded, store: Arc<dyn Store>, context: &Context) -> Res
     let mut running = running;
     loop {
         let Some(failure) = run_once(running, &mut signals).await? else { return Ok(()) };
-        let store = room::reopened(&loaded, failure, &mut signals).await?;
+        let Some(store) = room::reopened(&loaded, failure, &mut signals).await? else { return Ok(()) };
         running = loaded.start(store, Arc::clone(&upstream), Arc::new(SystemClock)).await?;
         tracing::info!("there is room again: serving");
     }

@@ -20,15 +20,15 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// may be given free a moment later.
 const TRIES: u32 = 20;
 
-/// The store, opened again once there is room.
+/// The store, opened again once there is room; none if a signal came before: then there is nothing left to stop.
 ///
 /// # Errors
-/// `failure` if it did not end for want of room, or a signal came while there was none; why the store does not open.
+/// `failure` if it did not end for want of room; why the store does not open.
 pub(super) async fn reopened(
     loaded: &Loaded,
     failure: Failure,
     signals: &mut Signals,
-) -> Result<Arc<dyn Store>, Failure> {
+) -> Result<Option<Arc<dyn Store>>, Failure> {
     let for_want_of_room = failure.to_string().contains(&Error::Full.to_string());
     if !for_want_of_room && has_room(loaded)? {
         return Err(failure);
@@ -41,7 +41,7 @@ pub(super) async fn reopened(
             () = tokio::time::sleep(LOOK_EVERY) => {}
             signal = signals.next() => {
                 tracing::info!(signal, "stopping");
-                break Err(failure);
+                break Ok(None);
             }
         }
         if !has_room(loaded)? {
@@ -50,7 +50,7 @@ pub(super) async fn reopened(
         let config = loaded.config.clone();
         let opening = tokio::task::spawn_blocking(move || open(&config)).await;
         match opening.map_err(|error| Failure::new(code::ENGINE_STOPPED, error.to_string()))? {
-            Ok(store) => break Ok(store),
+            Ok(store) => break Ok(Some(store)),
             Err(failure) if tries >= TRIES => break Err(failure),
             Err(failure) => {
                 tracing::warn!(%failure, "the store does not open yet");

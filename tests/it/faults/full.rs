@@ -91,6 +91,39 @@ fn a_disk_that_somebody_else_fills_to_the_last_byte_is_503_and_the_service_retur
     filled(None, "somebody else takes all at once");
 }
 
+#[test]
+fn a_stop_while_it_waits_for_room_is_a_stop_in_order() {
+    let disk = match Disk::mount(48) {
+        Ok(disk) => disk,
+        Err(why) => return println!("skipped, for no file system can be mounted: {}", why.trim()),
+    };
+    let data = disk.path().join("data");
+    let environment = [
+        ("TOLLGATE__STORE__SEGMENT_SIZE", "1MiB".to_owned()),
+        // So little goes to the view at once that it is written without the redo file, whose want of room is waited for.
+        ("TOLLGATE__STORE__OVERLAY_SIZE", "64KiB".to_owned()),
+        ("TOLLGATE__TELEMETRY__LEVEL", "error".to_owned()),
+    ];
+    let server = Server::start(&data, &environment);
+    let load = Load::of_payments(4000, 2000);
+    let mut done = deliver_some(&server, &load, 0, 20);
+    let filler = disk.fill_under_load(0, &server, &load, &mut done);
+    // A store that only refuses still shows its metrics; one that has stopped shows nothing.
+    let began = Instant::now();
+    while server.get("/metrics").is_none_or(|(status, _)| status != 503) {
+        assert!(began.elapsed() < Duration::from_secs(60), "the store does not stop");
+        // What the view could not write out shows when it is asked next.
+        let _ = server.get("/v1/entities");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    server.terminate();
+    assert_eq!(server.exit_code(), Some(0), "it was stopped in order");
+    std::fs::remove_file(filler).unwrap();
+    let server = Server::start(&data, &environment);
+    server.settle();
+    println!("stopped while it waited for room: {:?}", load.assert_kept(&server));
+}
+
 /// The disk is filled under load, stays full for a while, and is given free. What is left is so many MiB above what the
 /// journal leaves free, or nothing at all.
 fn filled(left_mib: Option<u64>, what: &str) {
