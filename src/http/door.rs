@@ -10,6 +10,7 @@ use futures_util::StreamExt as _;
 
 use super::dto::{Admitted, Problem as ProblemDto};
 use super::problem::{Problem, cut};
+use super::put_off;
 use super::shared::Shared;
 use crate::code;
 use crate::domain::{Delivery, EventId};
@@ -57,7 +58,10 @@ async fn admit(
     let admitted = take(shared, &source, request, payload).await;
     if let Err(problem) = &admitted {
         shared.engine.metrics().refused(source.name(), problem.code().id);
-        tracing::info!(source = %source.name(), code = problem.code().id, %problem, "webhook refused");
+        // What is put off has a line of its own, for many.
+        if problem.code().http_status() != 503 {
+            tracing::info!(source = %source.name(), code = problem.code().id, %problem, "webhook refused");
+        }
     }
     admitted
 }
@@ -129,10 +133,9 @@ async fn read(request: &HttpRequest, payload: &mut web::Payload, shared: &Shared
                 return Err(too_large("the body is larger"));
             }
             if !room.grow(chunk.len()) {
-                return Err(Problem::new(
-                    code::BUSY,
-                    "the bodies that are coming in take all the memory that they may",
-                ));
+                let why = "the bodies that are coming in take all the memory that they may";
+                put_off::log(code::BUSY, &why);
+                return Err(Problem::new(code::BUSY, why));
             }
             body.extend_from_slice(&chunk);
         }

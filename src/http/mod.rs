@@ -19,6 +19,7 @@ mod machines;
 mod metrics;
 mod openapi;
 mod problem;
+mod put_off;
 mod query;
 mod routes;
 mod server;

@@ -8,6 +8,7 @@ use actix_web::{HttpResponse, ResponseError};
 
 use super::dto;
 use super::keys::Scope;
+use super::put_off;
 use crate::code::{self, Code};
 use crate::engine;
 
@@ -125,7 +126,7 @@ impl From<engine::Error> for Problem {
         let code = code::of(error.code());
         match code.status {
             code::Status::Http(503) => {
-                tracing::warn!(code = code.id, %error, "request put off");
+                put_off::log(code, &error);
                 Self::new(code, code.title)
             }
             code::Status::Http(status) if status < 500 => Self::new(code, error.to_string()),
