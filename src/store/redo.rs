@@ -7,6 +7,10 @@
 //!
 //! The file outlives the process, and is not synced, as the view is not: its sync would hold up that of the journal,
 //! which senders wait for. When the power goes in the middle of it the view is built anew.
+//!
+//! What the view wrote last is in the memory of its process for a while, and a kill takes it back to the middle of the
+//! table before. So the view writes that out before the file of the next table takes the place of the one that completes
+//! it.
 
 use std::io;
 use std::sync::Arc;
@@ -39,6 +43,7 @@ pub(super) fn write(disk: &dyn Disk, view: &View, writes: &[Write], after: Meta)
     let mut batches = writes.chunks(BATCH_KEYS);
     let last = batches.next_back().unwrap_or_default();
     if batches.len() > 0 {
+        view.flush()?;
         match save(disk, writes, view.meta().applied, after) {
             Err(error) if is_full(&error) => return Ok(false),
             // The view has no part in it: nothing is wrong with that.
@@ -145,7 +150,7 @@ fn take<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::disk::sim::SimDisk;
+    use crate::store::disk::sim::{Dice, SimDisk};
     use crate::store::tree::Trees as _;
     use crate::store::tree::sim::SimTrees;
 
@@ -187,13 +192,42 @@ mod tests {
             done.unwrap_err();
             let view = View::open(trees.open(0).unwrap(), meta(0)).unwrap();
             let begun = view.meta().writing == Lsn(20);
-            assert_eq!(begun, calls >= CALLS, "nothing is under way before the first batch");
+            assert_eq!(
+                begun,
+                calls > CALLS,
+                "nothing is under way before the first batch, and before that it is flushed"
+            );
             complete(&disk, &view, &Options::default()).unwrap();
             view.prove().unwrap();
             let applied = view.meta().applied;
             assert_eq!(applied, if begun { Lsn(20) } else { Lsn(10) });
             assert_eq!(content(&trees) == content(&whole), begun);
         }
+    }
+
+    /// The process ends in the middle of the second of two tables: the files are as they were written, and of the view is
+    /// there what it had written out, up to some point.
+    #[test]
+    fn a_kill_at_any_time_leaves_a_view_that_is_completed() {
+        let tables = [(1, 10), (2, 20), (3, 30)];
+        let mut ends = std::collections::BTreeSet::new();
+        for calls in (1..9 * CALLS).step_by(50) {
+            for dice in 0..8 {
+                let (disk, trees) = (SimDisk::default(), SimTrees::default());
+                let view = View::open(trees.open(0).unwrap(), meta(0)).unwrap();
+                trees.fail_after(Some(calls));
+                // Nothing is written to a view that failed.
+                let write = |(byte, through)| write(&disk, &view, &writes(3 * BATCH_KEYS, byte), meta(through)).is_ok();
+                let _ = tables.into_iter().all(write);
+                trees.crash(&mut Dice(dice));
+                let view = View::open(trees.open(0).unwrap(), meta(0)).unwrap();
+                complete(&disk, &view, &Options::default())
+                    .unwrap_or_else(|error| panic!("after {calls} calls, dice {dice}: {error}"));
+                view.prove().unwrap();
+                ends.insert(view.meta().applied.0);
+            }
+        }
+        assert_eq!(ends.into_iter().collect::<Vec<_>>(), [0, 10, 20, 30], "wherever it was cut off");
     }
 
     #[test]

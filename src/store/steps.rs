@@ -234,6 +234,7 @@ mod tests {
 
     use super::*;
     use crate::domain::Timestamp;
+    use crate::store::disk::Disk as _;
     use crate::store::disk::sim::SimDisk;
     use crate::store::{Action, Command, Store};
 
@@ -267,6 +268,57 @@ mod tests {
             assert_eq!(known.get("m"), Some(&(3, [7; 32])));
             view.kill();
         }
+    }
+
+    /// Three tables, each too large for one batch of the view, by a process that ends after so many calls of the view.
+    async fn three_tables(parts: &(Layout, Disks), view: &SimTrees, calls: u64) {
+        let options = Options { gather_for: Duration::from_millis(1), ..Options::default() };
+        let (store, steps) = EmbeddedStore::by_steps(&parts.0, &parts.1, &options).unwrap();
+        view.fail_after(Some(calls));
+        let pace: Pace = Arc::new(|| Box::pin(tokio::task::yield_now()));
+        let Futures { committer, applier, file_work } = steps.futures(pace);
+        let work = async { tokio::join!(committer, applier, file_work) };
+        let asked = async {
+            for version in 0..3 {
+                let commands = (0..250).map(|machine| {
+                    let machine = format!("m{machine}").as_str().into();
+                    let action = Action::MachineChanged { machine, version, sha256: [7; 32] };
+                    store.command(Command { by: Arc::from("test"), at: Timestamp::EPOCH, action })
+                });
+                futures_util::future::join_all(commands).await;
+                while store.status().applied < store.status().synced {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    if store.machines().await.is_err() {
+                        return;
+                    }
+                }
+            }
+        };
+        tokio::select! { () = asked => {}, _ = work => {} }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_that_is_killed_at_any_time_finds_its_view_again() {
+        let mut whole = 0;
+        for calls in (0..1000).step_by(61) {
+            for dice in 0..2 {
+                let (files, view) = (SimDisk::default(), SimTrees::default());
+                let disks = Disks { journal: Arc::new(SimDisk::default()), seen: Arc::new(SimDisk::default()) };
+                let parts = (Layout::on(Path::new("sim"), Arc::new(files.clone()), Arc::new(view.clone())), disks);
+                // There is a view before anything happens to it.
+                run(&parts, async |store| store.machines().await.unwrap()).await;
+                view.kill();
+                three_tables(&parts, &view, calls).await;
+                // What the view had not written out is lost with the process; the files are with the system.
+                view.crash(&mut Dice(dice));
+                // One that is killed does not live to say that its view failed.
+                let _ = files.remove("view.damaged");
+                let known = run(&parts, async |store| store.machines().await.unwrap()).await;
+                assert_eq!(view.times_set_aside(), 1, "killed after {calls} calls, dice {dice}: it was built anew");
+                whole += usize::from(known.len() == 250);
+            }
+        }
+        assert!(whole > 10, "{whole}");
     }
 
     #[tokio::test]
