@@ -45,9 +45,10 @@ pub(super) struct Meta {
     pub(super) sum: u64,
 }
 
-/// The open view.
+/// The open view. It is closed when it is dropped, whoever gives it up and why.
 pub(super) struct View {
-    tree: Box<dyn Tree>,
+    /// There until it is dropped.
+    tree: Option<Box<dyn Tree>>,
     tally: Mutex<Tally>,
     broken: OnceLock<Error>,
 }
@@ -63,7 +64,7 @@ impl View {
     /// cannot be used.
     pub(super) fn open(tree: Box<dyn Tree>, fresh: Meta) -> Result<Self, Error> {
         let tally = Mutex::new(Tally { meta: fresh, walk: Walk::default() });
-        let view = Self { tree, tally, broken: OnceLock::new() };
+        let view = Self { tree: Some(tree), tally, broken: OnceLock::new() };
         match view.raw(&keys::meta())? {
             Some(bytes) => view.tally().meta = view.read_meta(&bytes)?,
             None if view.call(|tree| tree.is_empty())? => {}
@@ -165,7 +166,7 @@ impl View {
 
     /// Closes.
     pub(super) fn close(self) {
-        self.tree.close();
+        drop(self);
     }
 
     /// What the tree is made of for one value: itself, or its parts and their number.
@@ -237,12 +238,22 @@ impl View {
         if let Some(error) = self.broken.get() {
             return Err(error.clone());
         }
-        call(&*self.tree).map_err(|error| self.broken.get_or_init(|| error).clone())
+        let closed = || Error::Stopped { reason: "the view was closed".to_owned() };
+        let tree = self.tree.as_deref().ok_or_else(closed)?;
+        call(tree).map_err(|error| self.broken.get_or_init(|| error).clone())
     }
 
     fn damaged(&self, detail: String) -> Error {
-        let error = Error::Corrupt { place: self.tree.place(), detail };
+        let error = Error::Corrupt { place: self.tree.as_ref().map(|tree| tree.place()).unwrap_or_default(), detail };
         self.broken.get_or_init(|| error).clone()
+    }
+}
+
+impl Drop for View {
+    fn drop(&mut self) {
+        if let Some(tree) = self.tree.take() {
+            tree.close();
+        }
     }
 }
 

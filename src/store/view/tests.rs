@@ -8,10 +8,12 @@ use tempfile::TempDir;
 use super::{Meta, View};
 use crate::domain::Lsn;
 use crate::store::Error;
+use crate::store::disk::sim::Dice;
 use crate::store::keys::prefixed;
 use crate::store::redo::Write;
 use crate::store::sled_tree::SledTrees;
 use crate::store::tree::Trees;
+use crate::store::tree::sim::SimTrees;
 
 const CACHE: u64 = 1 << 20;
 
@@ -23,7 +25,7 @@ impl View {
 
     /// Replaces what stands under a key without a word, as damage does.
     pub(in crate::store) fn tamper(&self, key: &[u8], raw: Option<&[u8]>) {
-        self.tree.apply(vec![(key.to_vec(), raw.map(<[u8]>::to_vec))]).unwrap();
+        self.tree.as_ref().unwrap().apply(vec![(key.to_vec(), raw.map(<[u8]>::to_vec))]).unwrap();
     }
 }
 
@@ -125,5 +127,18 @@ fn a_head_that_is_missing_or_changed_is_found() {
         view.tamper(b".", damage.as_deref());
         view.close();
         assert!(View::open_at(dir.path(), CACHE, Meta::default()).is_err());
+    }
+}
+
+#[test]
+fn a_view_that_can_not_be_opened_is_closed_too() {
+    for dice in 0..8 {
+        let trees = SimTrees::default();
+        // Not a view: it says not what it is.
+        trees.open(0).unwrap().apply(vec![(b"key".to_vec(), Some(vec![1]))]).unwrap();
+        assert!(View::open(trees.open(0).unwrap(), Meta::default()).is_err());
+        // What was closed has nothing left to lose.
+        trees.crash(&mut Dice(dice));
+        assert_eq!(trees.content().len(), 1);
     }
 }
