@@ -9,8 +9,9 @@ use crate::store::keys::{self, Key, Table};
 use crate::store::map::Map;
 use crate::store::records::{self, CommitRecord};
 
+use super::merge;
 use super::scratch::{Scratch, Writer};
-use super::spill::{self, Spilled};
+use super::spill::{self, Part, Spilled};
 
 /// What a partition comes to.
 #[derive(Clone, Copy, Default)]
@@ -19,6 +20,8 @@ pub(super) struct Sum {
     pub(super) counts: Counts,
     /// The oldest record with an event that waits for its first decision.
     pub(super) waits: Option<Lsn>,
+    /// How much was folded at once, at most.
+    pub(super) largest: u64,
 }
 
 /// The keys of a partition as they stand after the records so far.
@@ -31,15 +34,29 @@ struct Fold {
     counts: Counts,
 }
 
-/// The name of a run's file.
-pub(super) fn name(partition: usize) -> String {
+/// The name of the file of a partition's run.
+pub(super) fn run(partition: &str) -> String {
     format!("run.{partition}")
 }
 
-/// Folds a partition into its run, and drops its file.
-pub(super) fn partition(scratch: &Scratch, partition: usize) -> Result<Sum, Error> {
+/// Folds a partition into its run, and drops its file. One that is over the limit is folded part by part.
+pub(super) fn partition(scratch: &Scratch, partition: &Part, limit: u64) -> Result<Sum, Error> {
+    if !partition.is_over(limit) {
+        return at_once(scratch, partition);
+    }
+    let parts = spill::split(scratch, partition)?;
+    let mut sum = Sum::default();
+    for part in &parts {
+        sum += self::partition(scratch, part, limit)?;
+    }
+    let names: Vec<String> = parts.into_iter().map(|part| part.name).collect();
+    merge::join(scratch, &names, &partition.name)?;
+    Ok(sum)
+}
+
+fn at_once(scratch: &Scratch, partition: &Part) -> Result<Sum, Error> {
     let mut fold = Fold::default();
-    let mut spilled = scratch.open(&spill::name(partition))?;
+    let mut spilled = scratch.open(&partition.file())?;
     while let Some(bytes) = spilled.next()? {
         match Spilled::read(bytes)? {
             Spilled::Commit(lsn, head) => fold.commit(lsn, &records::decode_head(lsn, head)?)?,
@@ -48,9 +65,10 @@ pub(super) fn partition(scratch: &Scratch, partition: usize) -> Result<Sum, Erro
         }
     }
     drop(spilled);
-    scratch.remove(&spill::name(partition))?;
-    let sum = Sum { counts: fold.counts, waits: fold.waits.keys().map(|position| position.lsn).min() };
-    fold.write(scratch.create(&name(partition))?)?;
+    scratch.remove(&partition.file())?;
+    let waits = fold.waits.keys().map(|position| position.lsn).min();
+    let sum = Sum { counts: fold.counts, waits, largest: partition.bytes };
+    fold.write(scratch.create(&run(&partition.name))?)?;
     Ok(sum)
 }
 
@@ -94,9 +112,7 @@ impl Fold {
                 continue;
             }
             let bytes = value.as_ref().map(Stored::bytes).transpose()?;
-            let len = u32::try_from(key.len()).unwrap_or(u32::MAX).to_be_bytes();
-            let there = [u8::from(bytes.is_some())];
-            run.put(&[&len, &key, &lsn.0.to_be_bytes(), &there, bytes.as_deref().unwrap_or_default()])?;
+            merge::put(&mut run, &key, lsn, bytes.as_deref())?;
         }
         run.finish()
     }

@@ -8,7 +8,7 @@ use crate::store::Error;
 use crate::store::keys::Key;
 
 use super::fold;
-use super::scratch::{Reader, Scratch};
+use super::scratch::{Reader, Scratch, Writer};
 
 /// The merged pairs.
 pub(in crate::store) struct Merge {
@@ -26,8 +26,9 @@ struct Head {
 }
 
 impl Merge {
-    pub(super) fn new(scratch: &Scratch, runs: usize) -> Result<Self, Error> {
-        let runs = (0..runs).map(|run| scratch.open(&fold::name(run))).collect::<Result<_, _>>()?;
+    /// The runs of these partitions.
+    pub(super) fn new(scratch: &Scratch, partitions: &[String]) -> Result<Self, Error> {
+        let runs = partitions.iter().map(|name| scratch.open(&fold::run(name))).collect::<Result<_, _>>()?;
         let mut merge = Self { runs, heads: BinaryHeap::new() };
         for run in 0..merge.runs.len() {
             merge.advance(run)?;
@@ -35,19 +36,16 @@ impl Merge {
         Ok(merge)
     }
 
-    fn step(&mut self) -> Result<Option<(Key, Vec<u8>)>, Error> {
-        loop {
-            let Some(Reverse(Head { key, value, run, .. })) = self.heads.pop() else { return Ok(None) };
+    /// The next key as it was written last, be it deleted.
+    fn step(&mut self) -> Result<Option<Head>, Error> {
+        let Some(Reverse(newest)) = self.heads.pop() else { return Ok(None) };
+        self.advance(newest.run)?;
+        while let Some(Reverse(older)) = self.heads.peek().filter(|Reverse(next)| next.key == newest.key) {
+            let run = older.run;
+            self.heads.pop();
             self.advance(run)?;
-            while let Some(Reverse(older)) = self.heads.peek().filter(|Reverse(next)| next.key == key) {
-                let run = older.run;
-                self.heads.pop();
-                self.advance(run)?;
-            }
-            if let Some(value) = value {
-                return Ok(Some((key, value)));
-            }
         }
+        Ok(Some(newest))
     }
 
     fn advance(&mut self, run: usize) -> Result<(), Error> {
@@ -71,6 +69,31 @@ impl Iterator for Merge {
     type Item = Result<(Key, Vec<u8>), Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step().transpose()
+        loop {
+            match self.step() {
+                Ok(Some(Head { key, value: Some(value), .. })) => return Some(Ok((key, value))),
+                Ok(Some(Head { value: None, .. })) => {}
+                Ok(None) => return None,
+                Err(error) => return Some(Err(error)),
+            }
+        }
     }
+}
+
+/// Makes one run of those of the parts of a partition, and drops them.
+pub(super) fn join(scratch: &Scratch, parts: &[String], partition: &str) -> Result<(), Error> {
+    let mut merge = Merge::new(scratch, parts)?;
+    let mut run = scratch.create(&fold::run(partition))?;
+    while let Some(Head { key, lsn: Reverse(lsn), value, .. }) = merge.step()? {
+        put(&mut run, &key, lsn, value.as_deref())?;
+    }
+    run.finish()?;
+    drop(merge);
+    parts.iter().try_for_each(|part| scratch.remove(&fold::run(part)))
+}
+
+/// Adds a pair to a run; one without a value was deleted.
+pub(super) fn put(run: &mut Writer, key: &[u8], lsn: Lsn, value: Option<&[u8]>) -> Result<(), Error> {
+    let len = u32::try_from(key.len()).unwrap_or(u32::MAX).to_be_bytes();
+    run.put(&[&len, key, &lsn.0.to_be_bytes(), &[u8::from(value.is_some())], value.unwrap_or_default()])
 }

@@ -1,7 +1,7 @@
 //! Building the view anew from the journal: fold, sort, load.
 //!
 //! One pass over the journal spreads what it says over partitions by entity ([`spill`]); each is folded in memory into a
-//! sorted run ([`fold`]); the runs are merged ([`merge`]) and written to an empty tree in the order of keys ([`load`]),
+//! sorted run ([`fold`]), one that is too large part by part; the runs are merged ([`merge`]) and written to an empty tree in the order of keys ([`load`]),
 //! which is many times faster than writing as the journal goes, and takes no more memory for a longer journal.
 
 mod ahead;
@@ -45,7 +45,8 @@ const THREADS_MAX: usize = 4;
 /// What the journal implies, sorted in temporary files.
 pub(super) struct Folded {
     scratch: Scratch,
-    runs: usize,
+    /// The partitions, each of which is a run.
+    runs: Vec<String>,
     /// The last record.
     last: Lsn,
     sum: Sum,
@@ -79,11 +80,26 @@ pub(super) fn fold(
     reader: &Reader,
     ids: Option<Lacking<'_>>,
 ) -> Result<Folded, Error> {
-    let (partitions, last) = (spill::partitions(reader, options), reader.synced());
+    let (partitions, limit) = spill::partitions(reader, options);
+    fold_over(layout, options, reader, ids, partitions, limit)
+}
+
+/// Folds the whole journal over so many partitions, none of which is folded at once if it is over the limit; what is about
+/// one entity is.
+fn fold_over(
+    layout: &Layout,
+    options: &Options,
+    reader: &Reader,
+    ids: Option<Lacking<'_>>,
+    partitions: usize,
+    limit: u64,
+) -> Result<Folded, Error> {
+    let last = reader.synced();
     let scratch = Scratch::new(layout, partitions)?;
     let mut spill = Spill::new(&scratch, partitions)?;
     read(options, reader, &mut spill, ids)?;
-    let mut sum = Sum { counts: spill.finish()?, waits: None };
+    let (parts, counts) = spill.finish()?;
+    let mut sum = Sum { counts, ..Sum::default() };
     let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX).min(partitions);
     let (next, tell) = (AtomicUsize::new(0), |partition| {
         options.tell(part(last, READ, FOLDED, partition, partitions), last.0);
@@ -91,12 +107,10 @@ pub(super) fn fold(
     let work = || {
         let mut sum = Sum::default();
         loop {
-            let partition = next.fetch_add(1, Ordering::Relaxed);
-            if partition >= partitions {
-                return Ok(sum);
-            }
-            sum += fold::partition(&scratch, partition)?;
-            tell(partition);
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(partition) = parts.get(number) else { return Ok(sum) };
+            sum += fold::partition(&scratch, partition, limit)?;
+            tell(number);
         }
     };
     if threads == 1 {
@@ -111,7 +125,8 @@ pub(super) fn fold(
             sum += found.map_err(|_| panicked())??;
         }
     }
-    Ok(Folded { scratch, runs: partitions, last, sum })
+    let runs = parts.into_iter().map(|part| part.name).collect();
+    Ok(Folded { scratch, runs, last, sum })
 }
 
 /// The pass over the journal.
@@ -177,7 +192,7 @@ impl Folded {
 
     /// All pairs in the order of keys.
     pub(super) fn pairs(&self) -> Result<Merge, Error> {
-        Merge::new(&self.scratch, self.runs)
+        Merge::new(&self.scratch, &self.runs)
     }
 }
 
@@ -185,5 +200,9 @@ impl std::ops::AddAssign for Sum {
     fn add_assign(&mut self, other: Self) {
         self.counts += other.counts;
         self.waits = self.waits.into_iter().chain(other.waits).min();
+        self.largest = self.largest.max(other.largest);
     }
 }
+
+#[cfg(test)]
+mod tests;
