@@ -19,6 +19,7 @@ mod unit;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use figment::Figment;
 use figment::value::{Dict, Value};
@@ -138,29 +139,31 @@ fn take<T>(problems: &mut Vec<Problem>, result: Result<T, Problem>) -> Option<T>
     result.map_err(|problem| problems.push(problem)).ok()
 }
 
+/// The layers that are part of the program: the default file and, behind it, the shipped sources. They are read once:
+/// that is most of what loading a configuration takes, and a fuzzer loads many.
+static EMBEDDED: LazyLock<Result<(Layer, Vec<Layer>), Problem>> = LazyLock::new(|| {
+    let shipped = SHIPPED.iter().map(|(name, text)| {
+        let layer = Layer::embedded(&format!("config/sources/{name}.toml"), text);
+        layer.map(|layer| layer.below(&["sources", name]))
+    });
+    Ok((Layer::embedded("config/default.toml", DEFAULT)?, shipped.collect::<Result<_, _>>()?))
+});
+
 /// All layers, the weakest first. The folder of sources is itself a setting, so it is read in between.
 fn layers(inputs: &Inputs) -> Result<Vec<Layer>, Vec<Problem>> {
+    let (default, shipped) = EMBEDDED.as_ref().map_err(|problem| vec![problem.clone()])?;
     let mut problems = Vec::new();
-    let default = take(&mut problems, Layer::embedded("config/default.toml", DEFAULT));
-    let shipped = SHIPPED.map(|(name, text)| {
-        let layer = Layer::embedded(&format!("config/sources/{name}.toml"), text);
-        take(&mut problems, layer.map(|layer| layer.below(&["sources", name])))
-    });
     let mut strong: Vec<Layer> = Vec::new();
     strong.extend(inputs.file.as_deref().and_then(|file| take(&mut problems, Layer::file(file))));
     strong.extend(inputs.environment.settings().map(|setting| Layer::variable(&setting)));
     strong.extend(inputs.flags.iter().map(|flag| Layer::flag(flag.name, flag.key, &flag.value)));
-    let first = layer::merge(default.iter().chain(&strong).cloned());
+    let first = layer::merge(std::iter::once(default).chain(&strong).cloned());
     let folder: Option<Paths> =
         extract::root(&first).get("paths").and_then(|value| extract::section(&first, value, &["paths"]).ok());
     let own = folder.and_then(|paths| paths.sources()).map(|folder| in_folder(&folder, &mut problems));
     if problems.is_empty() {
-        Ok(default
-            .into_iter()
-            .chain(shipped.into_iter().flatten())
-            .chain(own.into_iter().flatten())
-            .chain(strong)
-            .collect())
+        let embedded = std::iter::once(default).chain(shipped).cloned();
+        Ok(embedded.chain(own.into_iter().flatten()).chain(strong).collect())
     } else {
         Err(problems)
     }
