@@ -104,7 +104,7 @@ impl Measured {
     }
 
     /// Takes another stretch of the same load to this one.
-    pub(super) fn join(&mut self, other: Self) {
+    pub(super) fn join(&mut self, other: &Self) {
         self.seconds += other.seconds;
         self.acknowledged += other.acknowledged;
     }

@@ -157,7 +157,7 @@ impl Bench<'_> {
         let mut sums = runs.map(|_| Measured::default());
         for _ in 0..ROUNDS {
             for (run, sum) in runs.iter().zip(&mut sums) {
-                sum.join(self.load(run, &stage, events).await?);
+                sum.join(&self.load(run, &stage, events).await?);
             }
         }
         let [bare, plain, verified, durable] = sums;
@@ -188,7 +188,7 @@ impl Bench<'_> {
         self.settle(&stage).await?;
         let yardsticks = self.yardsticks(&stage)?;
         let part = at(yardsticks.address(), self.measured() / ROUNDS);
-        verified.join(self.load(&Run { what: "verified", path: VERIFIED, ..part }, &stage, events).await?);
+        verified.join(&self.load(&Run { what: "verified", path: VERIFIED, ..part }, &stage, events).await?);
         yardsticks.stop().await;
         figures.verified_rps = verified.rate();
         figures.ack_at_rps = figures.applied_rps / 2.0;
