@@ -34,8 +34,8 @@ use crate::domain::{
 /// How far the applier steps back: nobody waits for the view.
 const APPLIER_BEHIND: i32 = 6;
 
-/// How many reads may wait for the disk at once.
-const READS_MAX: usize = 16;
+/// How many reads may wait for the disk at once. Each waits on a thread, whose allocator keeps megabytes of its own.
+const READS_MAX: usize = 4;
 
 /// The embedded store.
 pub struct EmbeddedStore {
