@@ -109,9 +109,7 @@ impl OrderKey {
             (Self::Time { .. } | Self::Version(_), Self::Time { .. } | Self::Version(_)) => self.max(answer),
         }
     }
-}
 
-impl OrderKey {
     /// The key of what two facts agree on: what is surely newer than it is newer than both.
     ///
     /// If they can't be told apart since one is of a fetch's clock, the key stays of that clock: an event between the two
