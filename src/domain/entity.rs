@@ -143,6 +143,17 @@ impl EntityKey {
     /// The key as bytes: each part behind its length (two bytes, big endian), so that no two keys collide.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
+        let parts = self.parts();
+        let mut out = Vec::with_capacity(parts.iter().map(|(len, text)| len.len() + text.len()).sum());
+        for (len, text) in parts {
+            out.extend_from_slice(&len);
+            out.extend_from_slice(text);
+        }
+        out
+    }
+
+    /// The parts of the key, each behind its length.
+    fn parts(&self) -> [([u8; 2], &[u8]); 5] {
         let account = self.partition.account.as_deref().unwrap_or("");
         let mode = match (self.partition.mode, self.partition.account.is_some()) {
             (Mode::Live, false) => "l",
@@ -150,20 +161,21 @@ impl EntityKey {
             (Mode::Live, true) => "L",
             (Mode::Test, true) => "T",
         };
-        let parts = [self.source.as_str(), self.kind.as_str(), mode, account, &self.id];
-        let mut out = Vec::with_capacity(parts.iter().map(|part| part.len() + 2).sum());
-        for part in parts {
-            let len = u16::try_from(part.len()).unwrap_or(u16::MAX);
-            out.extend_from_slice(&len.to_be_bytes());
-            out.extend_from_slice(part.as_bytes().get(..usize::from(len)).unwrap_or_default());
-        }
-        out
+        [self.source.as_str(), self.kind.as_str(), mode, account, &self.id].map(|text| {
+            let len = u16::try_from(text.len()).unwrap_or(u16::MAX);
+            (len.to_be_bytes(), text.as_bytes().get(..usize::from(len)).unwrap_or_default())
+        })
     }
 
     /// The shard that owns this entity: the first 8 bytes of the SHA-256 of the key, modulo `shards`.
     #[must_use]
     pub fn shard(&self, shards: u16) -> Shard {
-        let digest = Sha256::digest(self.to_bytes());
+        let mut hash = Sha256::new();
+        for (len, text) in self.parts() {
+            hash.update(len);
+            hash.update(text);
+        }
+        let digest = hash.finalize();
         let first = digest.iter().take(8).fold(0_u64, |sum, byte| (sum << 8) | u64::from(*byte));
         Shard(u16::try_from(first % u64::from(shards.max(1))).unwrap_or(0))
     }

@@ -100,7 +100,7 @@ impl Event {
         let mut hash = PartsHash::default();
         hash.add(&self.entity.as_ref().map(EntityKey::to_bytes).unwrap_or_default());
         hash.add(self.event_type.as_bytes());
-        hash.add(&self.event_time.map(|at| at.nanos().to_be_bytes().to_vec()).unwrap_or_default());
+        hash.add(self.event_time.map(|at| at.nanos().to_be_bytes()).as_ref().map_or(&[], |bytes| bytes));
         for (machine, claim) in &self.claims {
             let (tag, text) = claim.parts();
             hash.add(machine.as_str().as_bytes());

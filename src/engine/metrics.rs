@@ -1,7 +1,9 @@
 //! What is counted. The registry is explicit: two engines in one process do not share it.
 
-use prometheus_client::encoding::EncodeLabelSet;
+use std::fmt::{self, Write as _};
+
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -32,13 +34,13 @@ pub struct Metrics {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct OfSource {
-    source: String,
+    source: SourceName,
     outcome: &'static str,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug, EncodeLabelSet)]
 struct Refused {
-    source: String,
+    source: SourceName,
     code: &'static str,
 }
 
@@ -46,6 +48,12 @@ struct Refused {
 struct Decided {
     outcome: &'static str,
     rule: &'static str,
+}
+
+impl EncodeLabelValue for SourceName {
+    fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), fmt::Error> {
+        encoder.write_str(self.as_str())
+    }
 }
 
 impl Default for Metrics {
@@ -100,12 +108,12 @@ impl Default for Metrics {
 impl Metrics {
     /// Counts what the door answered for one event.
     pub fn admitted(&self, source: &SourceName, outcome: &'static str) {
-        self.events.get_or_create(&OfSource { source: source.to_string(), outcome }).inc();
+        self.events.get_or_create(&OfSource { source: source.clone(), outcome }).inc();
     }
 
     /// Counts a delivery that the door refused, by its code. The source's name is one that is configured.
     pub fn refused(&self, source: &SourceName, code: &'static str) {
-        self.refusals.get_or_create(&Refused { source: source.to_string(), code }).inc();
+        self.refusals.get_or_create(&Refused { source: source.clone(), code }).inc();
     }
 
     /// Observes how long a verified delivery waited for its answer.
@@ -121,7 +129,7 @@ impl Metrics {
     }
 
     pub(super) fn fetched(&self, source: &SourceName, outcome: &'static str) {
-        self.fetches.get_or_create(&OfSource { source: source.to_string(), outcome }).inc();
+        self.fetches.get_or_create(&OfSource { source: source.clone(), outcome }).inc();
     }
 
     pub(super) fn retried(&self, count: usize) {

@@ -226,8 +226,8 @@ impl Held {
         HELD_BYTES + self.recent.capacity() * 8 + fields.sum::<usize>() + machines + check
     }
 
-    fn states(&self) -> BTreeSet<StateName> {
-        self.entity.ladder().machines.values().map(|machine| machine.state.clone()).collect()
+    fn states(&self) -> BTreeSet<&StateName> {
+        self.entity.ladder().machines.values().map(|machine| &machine.state).collect()
     }
 
     fn check(&self) -> Option<DueKey> {

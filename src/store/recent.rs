@@ -33,6 +33,13 @@ impl<K: Eq + Hash + Clone, V: Clone> Recent<K, V> {
 
     /// Holds a value of this weight in place of any other of its key.
     pub(super) fn insert(&mut self, key: K, value: V, weight: usize) {
+        if let Some((held, replaced)) = self.young.get_mut(&key) {
+            let after = self.weight.saturating_sub(*replaced).saturating_add(weight);
+            if after <= self.capacity {
+                (*held, *replaced, self.weight) = (value, weight, after);
+                return;
+            }
+        }
         self.old.remove(&key);
         if let Some((_, replaced)) = self.young.remove(&key) {
             self.weight = self.weight.saturating_sub(replaced);
