@@ -104,7 +104,7 @@ impl Core {
             Some(entity) => entity,
             None => self.store.load(key).await?.unwrap_or_else(|| Entity::unknown(key.clone())),
         };
-        let check_due = entity.check.as_ref().is_some_and(|check| check.due <= now);
+        let check_due = is_check_due(&entity, now);
         if run.is_empty() && !check_due {
             *held = Some(entity);
             return Ok(Next::Idle);
@@ -112,15 +112,18 @@ impl Core {
         let context = self.context(key, now);
         let decision = self.decide(&entity, &run, &context);
         let ambiguity = decision.ambiguity;
-        self.commit(epoch, &mut entity, decision, None).await?;
+        let all_judged = decision.judged.len() == run.len() && run.len() < limit;
+        let more = self.commit(epoch, &mut entity, decision, None).await?;
         drop((place, run));
         if ambiguity.is_some() || check_due {
             let rule = ambiguity.map_or(Rule::Check, |ambiguity| ambiguity.rule);
             // Apart, since few turns ask: the room for it would be carried along by all.
             Box::pin(self.ask(epoch, &mut entity, rule, limit)).await?;
         }
+        let rests = ambiguity.is_none() && all_judged && !more && !is_check_due(&entity, now);
         *held = Some(entity);
-        Ok(Next::Again)
+        // Whatever comes from here on is announced: there is no need to look once more.
+        Ok(if rests { Next::Idle } else { Next::Again })
     }
 
     /// Asks the upstream, and settles by its answer everything that was received before the asking.
@@ -134,7 +137,7 @@ impl Core {
         let limit = if rule == Rule::Check { 0 } else { limit };
         let due = self.store.pending(Scope::Entity(&key), asked_at, limit).await?;
         let received = self.store.pending(Scope::Entity(&key), Timestamp::MAX, limit).await?;
-        let check = entity.check.as_ref().is_some_and(|check| check.due <= asked_at);
+        let check = is_check_due(entity, asked_at);
         let fetch = match (entered, self.sources.get(&key.source)) {
             (Ok(permit), Some(source)) => self.reconciler.fetch(permit, source, &key).await,
             (Err(until), Some(_)) => Fetch::HeldBack(until),
@@ -161,7 +164,7 @@ impl Core {
                 (decision, None)
             }
         };
-        self.commit(epoch, entity, decision, fetched).await
+        self.commit(epoch, entity, decision, fetched).await.map(drop)
     }
 
     /// Nobody could be asked: decides what needs nobody, and answers the events that wait.
@@ -221,18 +224,18 @@ impl Core {
         postpone(entity, run, rule, reason, delay, context)
     }
 
-    /// Makes a decision true, and the entity with it.
+    /// Makes a decision true, and the entity with it. Answers whether more may wait for the entity.
     async fn commit(
         &self,
         epoch: Epoch,
         entity: &mut Entity,
         decision: Decision,
         fetched: Option<Fetched>,
-    ) -> Result<(), store::Error> {
+    ) -> Result<bool, store::Error> {
         let Decision { entries, judged, ambiguity: _ } = decision;
         let entries: Arc<[Entry]> = entries.into();
         if entries.is_empty() && judged.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         let retried = judged.iter().filter(|judged| matches!(judged.disposition, Disposition::Retry { .. })).count();
         let commit = Commit {
@@ -243,14 +246,14 @@ impl Core {
             judged,
             fetched,
         };
-        self.store.commit(commit).await?;
+        let committed = self.store.commit(commit).await?;
         self.metrics.decided(&entries);
         self.metrics.retried(retried);
         for entry in &*entries {
             entry.apply(entity);
             log(&entity.key, entity.version, entry);
         }
-        Ok(())
+        Ok(committed.more)
     }
 
     fn context(&self, key: &EntityKey, now: Timestamp) -> Context {
@@ -264,6 +267,10 @@ impl Core {
             upstream: asks,
         }
     }
+}
+
+fn is_check_due(entity: &Entity, now: Timestamp) -> bool {
+    entity.check.as_ref().is_some_and(|check| check.due <= now)
 }
 
 /// An operator replayed what broke the entity's decider, and it was decided: it is quarantined no longer.

@@ -15,7 +15,7 @@ use crate::domain::{
 };
 use crate::store::disk::sim::Dice;
 use crate::store::steps::Pace;
-use crate::store::{Command, Commit, Due, Epoch, Error, Scope, Status, Store};
+use crate::store::{Command, Commit, Committed, Due, Epoch, Error, Scope, Status, Store};
 
 /// A store to which calls take time.
 pub(crate) struct Between {
@@ -88,7 +88,7 @@ impl Store for Between {
         found
     }
 
-    async fn commit(&self, commit: Commit) -> Result<Lsn, Error> {
+    async fn commit(&self, commit: Commit) -> Result<Committed, Error> {
         (self.pace)().await;
         let answer = match &self.fault {
             Some(fault) => fault.commit(&*self.inner, commit).await,

@@ -19,7 +19,7 @@ use crate::engine::upstream::{Answered, Unanswered, Upstream};
 use crate::machine::{Asked, Context, Reading};
 use crate::source::Request;
 use crate::store::disk::{Disk, File, Lock, Space};
-use crate::store::{Commit, Due, Error, Store};
+use crate::store::{Commit, Committed, Due, Error, Store};
 
 /// The faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -286,7 +286,7 @@ impl StoreFault {
         answer
     }
 
-    pub(crate) async fn commit(&self, store: &dyn Store, mut commit: Commit) -> Result<Lsn, Error> {
+    pub(crate) async fn commit(&self, store: &dyn Store, mut commit: Commit) -> Result<Committed, Error> {
         let first = {
             let mut memory = self.memory.lock().unwrap();
             if self.planted == Planted::UnsyncedInFeed {
@@ -312,13 +312,13 @@ impl StoreFault {
             judged: Vec::new(),
             ..commit.clone()
         };
-        let lsn = store.commit(commit).await?;
+        let committed = store.commit(commit).await?;
         if self.planted == Planted::AppliedTwice && self.later && first && !again.entries.is_empty() {
             store.commit(again).await?;
             // The caller must learn that the entity has moved on.
             return Err(Error::Busy);
         }
-        Ok(lsn)
+        Ok(committed)
     }
 
     pub(crate) fn pending(&self, found: Vec<Pending>) -> Vec<Pending> {

@@ -16,9 +16,6 @@ use super::view::Meta;
 use super::window::Bounds;
 use crate::domain::Lsn;
 
-/// Which part of the overlay's room makes its changes go to the view without waiting for more.
-const RIPE_PART: usize = 2;
-
 /// How many pairs of the view are walked at a time, from each end: some tenths of a second, in which nothing else is
 /// applied.
 const WALK_PAIRS: usize = 100_000;
@@ -195,8 +192,7 @@ impl Applier {
 
     /// Whether changes need not wait for more.
     fn is_ripe(&self, state: &State) -> bool {
-        let ripe_bytes = self.shared.options.overlay_bytes / RIPE_PART;
-        state.overlay.waiting_bytes() >= ripe_bytes || state.ending != Ending::Open
+        self.shared.is_much(state) || state.ending != Ending::Open
     }
 
     /// Reads on where the window's cursor stands.

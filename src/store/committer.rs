@@ -14,11 +14,12 @@ use tokio::sync::mpsc;
 use super::ids::SeenIds;
 use super::journal::Journal;
 use super::lock::unpoisoned;
+use super::map::Set;
 use super::prepared::{PreparedCommit, PreparedDelivery};
 use super::seen::{Work, Worked};
 use super::shared::{Ending, Shared, State};
 use super::stage::{Answer, Group, Reply, Staged, answer};
-use super::{Command, Error};
+use super::{Command, Committed, Error};
 use crate::domain::{Admission, Lsn, Position};
 
 /// What is asked of the committer.
@@ -28,7 +29,7 @@ pub(super) enum Request {
     /// Record a command.
     Command(Box<Command>, Reply<Position>),
     /// Record a decision.
-    Commit(Box<PreparedCommit>, Reply<(Lsn, Box<PreparedCommit>)>),
+    Commit(Box<PreparedCommit>, Reply<(Committed, Box<PreparedCommit>)>),
     /// File work of the seen ids is done.
     Worked(Box<Worked>),
     /// Finish what came before, then end.
@@ -51,12 +52,9 @@ pub(super) struct Committer {
 /// Has file work done by somebody who gives it back as a [`Request::Worked`]; answers what nobody takes.
 pub(super) type Elsewhere = Box<dyn FnMut(Work) -> Option<Work> + Send>;
 
-/// How far apart groups begin while many ask: each costs a sync and wakes those who wait for it, so that many small ones
-/// take the processors from those who bring the next.
-const GROUP_EVERY: Duration = Duration::from_millis(1);
-
-/// From how many requests in a group on there are many who ask.
-const MANY: usize = 4;
+/// From how many requests in a group on the next one begins so much later than it did. Each group costs a sync and wakes
+/// those who wait for it, so that many small ones take the processors from those who bring the next.
+const GROUPS_APART: [(usize, Duration); 2] = [(32, Duration::from_millis(2)), (4, Duration::from_millis(1))];
 
 /// Works until the store is closed or dropped.
 pub(super) fn run(mut committer: Committer, mut requests: mpsc::Receiver<Request>) {
@@ -66,7 +64,7 @@ pub(super) fn run(mut committer: Committer, mut requests: mpsc::Receiver<Request
         thread::sleep(next.saturating_duration_since(Instant::now()));
         let began = Instant::now();
         let ended = committer.step(request, &mut requests);
-        next = if committer.group_len >= MANY { began + GROUP_EVERY } else { began };
+        next = began + apart(committer.group_len);
         if let Some(reply) = ended {
             let held_back = committer.close(reply);
             requests.close();
@@ -76,6 +74,11 @@ pub(super) fn run(mut committer: Committer, mut requests: mpsc::Receiver<Request
         }
     }
     committer.abandon();
+}
+
+/// How long after a group of so many requests began the next one does, at the earliest.
+fn apart(requests: usize) -> Duration {
+    GROUPS_APART.into_iter().find(|(many, _)| requests >= *many).map_or(Duration::ZERO, |(_, apart)| apart)
 }
 
 impl Committer {
@@ -165,12 +168,12 @@ impl Committer {
         match self.journal.append(&group.frames) {
             Ok(_) => {
                 let last = self.journal.synced();
-                let fresh = self.shared.publish(std::mem::take(&mut group.staged), last);
+                let published = self.shared.publish(std::mem::take(&mut group.staged), last);
                 self.shared.signals.synced(last);
-                if fresh {
+                if published.fresh {
                     self.shared.signals.ring();
                 }
-                group.give();
+                group.give(&published.more);
                 self.seal_ids();
             }
             Err(error) => {
@@ -192,23 +195,39 @@ impl Committer {
     }
 }
 
+/// What a group made true.
+struct Published {
+    /// Whether an entity got its first pending event.
+    fresh: bool,
+    /// The commits whose entities have more pending events.
+    more: Set<Lsn>,
+}
+
 impl Shared {
-    /// Makes durable records true in memory; answers whether an entity got its first pending event.
-    fn publish(&self, staged: Vec<Staged>, last: Lsn) -> bool {
-        let mut fresh = false;
+    /// Makes durable records true in memory.
+    fn publish(&self, staged: Vec<Staged>, last: Lsn) -> Published {
+        let mut published = Published { fresh: false, more: Set::default() };
         let mut state = self.state();
+        let rests = state.overlay.is_empty();
         for Staged { change, arrivals, judged } in staged {
             if let Some((shard, entity, positions)) = judged {
                 for position in positions {
                     state.window.remove(shard, &entity, position);
                 }
+                // From here on, whatever comes to an empty queue is announced.
+                if state.window.waits(shard, &entity) {
+                    published.more.insert(change.lsn);
+                }
             }
-            fresh |= state.window.extend(change.lsn, arrivals);
+            published.fresh |= state.window.extend(change.lsn, arrivals);
             state.learn(change);
         }
         state.synced = last;
-        self.work.notify_all();
-        fresh
+        // The applier rests, or waits until there is much: what lies between would wake it for nothing.
+        if rests || self.is_much(&state) || state.window.wanted() > 0 {
+            self.work.notify_all();
+        }
+        published
     }
 }
 

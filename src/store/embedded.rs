@@ -24,7 +24,7 @@ use super::replay::Replay;
 use super::seen::Work;
 use super::shared::Shared;
 use super::stage::Reply;
-use super::{Command, Commit, Due, Epoch, Error, Options, Scope, Status, Store};
+use super::{Command, Commit, Committed, Due, Epoch, Error, Options, Scope, Status, Store};
 use crate::domain::query::{DeadLetter, EntityCursor, EntityFilter, Page};
 use crate::domain::{
     Admission, Delivery, Entity, EntityKey, Entry, Kept, Lsn, MachineName, Pending, Position, Recorded, Shard,
@@ -265,13 +265,13 @@ impl Store for EmbeddedStore {
         Ok(held.map(|held| held.entity.clone()))
     }
 
-    async fn commit(&self, commit: Commit) -> Result<Lsn, Error> {
+    async fn commit(&self, commit: Commit) -> Result<Committed, Error> {
         // What is decided on a view that turns out damaged would stand in the journal for ever.
         self.shared.signals.proved().await?;
         let prepared = Box::new(PreparedCommit::of(commit, self.shared.shards)?);
-        let (lsn, prepared) = self.ask(true, |reply| Request::Commit(prepared, reply)).await?;
+        let (committed, prepared) = self.ask(true, |reply| Request::Commit(prepared, reply)).await?;
         drop(prepared);
-        Ok(lsn)
+        Ok(committed)
     }
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Due, Error> {

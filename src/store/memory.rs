@@ -15,7 +15,7 @@ use super::page::{self, FEED_END};
 use super::records::{CommitRecord, DeliveryRecord};
 use super::signals::Signals;
 use super::window::{Arrival, Bounds, Slot, Window};
-use super::{Action, Command, Commit, Due, Epoch, Error, Scope, Status, Store};
+use super::{Action, Command, Commit, Committed, Due, Epoch, Error, Scope, Status, Store};
 use crate::domain::query::{DeadLetter, EntityCursor, EntityFilter, Page};
 use crate::domain::{
     Admission, Attempt, Delivery, Disposition, Entity, EntityKey, EventDigest, EventId, Kept, Lsn, MachineName,
@@ -131,13 +131,15 @@ impl Store for MemoryStore {
         Ok(self.model()?.entities.get(&keys::entity_order(key)).cloned())
     }
 
-    async fn commit(&self, commit: Commit) -> Result<Lsn, Error> {
+    async fn commit(&self, commit: Commit) -> Result<Committed, Error> {
         let mut model = self.model()?;
         model.refuse(&commit)?;
         let lsn = model.next();
-        model.commit(lsn, &CommitRecord::of(commit));
+        let record = CommitRecord::of(commit);
+        model.commit(lsn, &record);
+        let more = model.window.waits(record.entity.shard(self.shards), &record.entity);
         self.tell(lsn);
-        Ok(lsn)
+        Ok(Committed { lsn, more })
     }
 
     async fn due(&self, now: Timestamp, limit: usize) -> Result<Due, Error> {

@@ -155,6 +155,16 @@ pub struct Commit {
     pub fetched: Option<Fetched>,
 }
 
+/// A decision that is durable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Committed {
+    /// The record's LSN.
+    pub lsn: Lsn,
+    /// Whether more events of the entity are pending. If none are, the next one that comes is announced by
+    /// [`Store::arrivals`]: nobody needs to look for it.
+    pub more: bool,
+}
+
 /// An answer of the upstream as evidence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Fetched {
@@ -249,12 +259,12 @@ pub trait Store: Send + Sync + 'static {
     /// [`Error::Stopped`], [`Error::Corrupt`].
     async fn load(&self, key: &EntityKey) -> Result<Option<Entity>, Error>;
 
-    /// Makes a decision true, durably. Answers the record's LSN.
+    /// Makes a decision true, durably.
     ///
     /// # Errors
     /// [`Error::Fenced`] if the epoch is not the shard's newest, [`Error::Moved`] if the entity is not at
     /// `commit.version`, [`Error::NotPending`] if an event has a decision already: nothing was written.
-    async fn commit(&self, commit: Commit) -> Result<Lsn, Error>;
+    async fn commit(&self, commit: Commit) -> Result<Committed, Error>;
 
     /// Entities with a retry or a check due at `now`, at most `limit`.
     ///

@@ -4,39 +4,67 @@
 //! With its answer a request gets back what was prepared, to drop it: memory that is freed where it was taken is at hand
 //! there at once, while other threads' frees are collected one by one.
 
-use super::records::{self, CommitRecord, DeliveryRecord};
+use bytes::Bytes;
+
+use super::gather::arrivals_of_delivery;
+use super::journal;
+use super::records::{CommitRecord, DeliveryRecord};
+use super::window::Arrival;
 use super::{Commit, Epoch, Error, door};
-use crate::domain::{Delivery, Shard};
+use crate::domain::{Delivery, Lsn, Shard};
+
+/// A record's bytes. The body is what came in: it is copied only once, into the group that is written.
+#[derive(Default)]
+pub(super) struct Frame {
+    pub(super) head: Vec<u8>,
+    pub(super) body: Bytes,
+}
 
 /// A delivery as the record that it becomes if every event of it is new.
 pub(super) struct PreparedDelivery {
+    /// Without the body, which the frame has.
     pub(super) record: DeliveryRecord,
-    /// The record's bytes.
-    pub(super) frame: Vec<u8>,
+    pub(super) frame: Frame,
+    /// The events that then join a queue, once the record has an LSN.
+    pub(super) arrivals: Vec<Arrival>,
 }
 
 /// A commit as its record.
 pub(super) struct PreparedCommit {
+    /// Without the body, which the frame has.
     pub(super) record: CommitRecord,
     pub(super) epoch: Epoch,
     /// The shard of its entity.
     pub(super) shard: Shard,
-    /// The record's bytes.
-    pub(super) frame: Vec<u8>,
+    pub(super) frame: Frame,
+}
+
+impl Frame {
+    /// How many bytes it has.
+    pub(super) fn len(&self) -> usize {
+        self.head.len() + self.body.len()
+    }
+}
+
+impl journal::Frame for Frame {
+    fn parts(&self) -> [&[u8]; 2] {
+        [&self.head, &self.body]
+    }
 }
 
 impl PreparedDelivery {
     pub(super) fn of(delivery: Delivery, shards: u16) -> Result<Self, Error> {
-        let record = door::record_of(delivery, shards);
-        let frame = records::encode_delivery(&record)?;
-        Ok(Self { record, frame })
+        let mut record = door::record_of(delivery, shards);
+        let frame = Frame { head: record.encode_head()?, body: std::mem::take(&mut record.body) };
+        let arrivals = arrivals_of_delivery(Lsn(0), &record, shards);
+        Ok(Self { record, frame, arrivals })
     }
 }
 
 impl PreparedCommit {
     pub(super) fn of(commit: Commit, shards: u16) -> Result<Self, Error> {
-        let (epoch, shard, record) = (commit.epoch, commit.entity.shard(shards), CommitRecord::of(commit));
-        let frame = records::encode_commit(&record)?;
+        let (epoch, shard, mut record) = (commit.epoch, commit.entity.shard(shards), CommitRecord::of(commit));
+        let frame = Frame { head: record.encode_head()?, body: std::mem::take(&mut record.body) };
         Ok(Self { record, epoch, shard, frame })
     }
 }

@@ -182,13 +182,15 @@ impl Kind {
 }
 
 impl Record {
-    /// The record's bytes.
+    /// The record's bytes, in one part.
+    #[cfg(any(test, fuzzing))]
     pub(super) fn encode(&self) -> Result<Vec<u8>, Error> {
-        match self {
-            Self::Delivery(record) => encode_delivery(record),
-            Self::Command(record) => encode(Kind::Command, record, &[]),
-            Self::Commit(record) => encode_commit(record),
-        }
+        let (head, body) = match self {
+            Self::Delivery(record) => (record.encode_head()?, &record.body),
+            Self::Command(record) => (record.encode()?, &Bytes::new()),
+            Self::Commit(record) => (record.encode_head()?, &record.body),
+        };
+        Ok([head.as_slice(), body].concat())
     }
 
     /// Reads a record from its bytes.
@@ -252,6 +254,11 @@ impl DeliveryRecord {
         (0_u32..).map(move |item| Position { lsn, item }).zip(&self.items)
     }
 
+    /// Its bytes before the body.
+    pub(super) fn encode_head(&self) -> Result<Vec<u8>, Error> {
+        encode_head(Kind::Delivery, self)
+    }
+
     /// The delivery as it came.
     pub(super) fn into_delivery(self) -> Delivery {
         Delivery {
@@ -287,7 +294,19 @@ impl StoredItem {
     }
 }
 
+impl CommandRecord {
+    /// Its bytes.
+    pub(super) fn encode(&self) -> Result<Vec<u8>, Error> {
+        encode_head(Kind::Command, self)
+    }
+}
+
 impl CommitRecord {
+    /// Its bytes before the body.
+    pub(super) fn encode_head(&self) -> Result<Vec<u8>, Error> {
+        encode_head(Kind::Commit, self)
+    }
+
     /// The record of a commit.
     pub(super) fn of(commit: Commit) -> Self {
         let (fetched, body) = match commit.fetched {
@@ -335,20 +354,11 @@ pub(super) fn corrupt(lsn: Lsn, detail: String) -> Error {
     Error::Corrupt { place: format!("journal record {}", lsn.0), detail }
 }
 
-/// A delivery's bytes.
-pub(super) fn encode_delivery(record: &DeliveryRecord) -> Result<Vec<u8>, Error> {
-    encode(Kind::Delivery, record, &record.body)
-}
-
-/// A commit's bytes.
-pub(super) fn encode_commit(record: &CommitRecord) -> Result<Vec<u8>, Error> {
-    encode(Kind::Commit, record, &record.body)
-}
-
-fn encode(kind: Kind, head: &impl Serialize, body: &[u8]) -> Result<Vec<u8>, Error> {
+/// The bytes before the body.
+fn encode_head(kind: Kind, head: &impl Serialize) -> Result<Vec<u8>, Error> {
     let unwritable = |error: String| Error::Corrupt { place: "a new record".to_owned(), detail: error };
     // Most heads have less: growing step by step costs more than the room.
-    let mut prefix = Vec::with_capacity(HEAD_LEN_USUAL + body.len());
+    let mut prefix = Vec::with_capacity(HEAD_LEN_USUAL);
     prefix.extend_from_slice(&[VERSION, kind.code(), 0, 0, 0, 0]);
     let mut bytes = postcard::to_extend(head, prefix).map_err(|error| unwritable(error.to_string()))?;
     let head_len = u32::try_from(bytes.len().saturating_sub(PREFIX_LEN))
@@ -356,7 +366,6 @@ fn encode(kind: Kind, head: &impl Serialize, body: &[u8]) -> Result<Vec<u8>, Err
     if let Some(field) = bytes.get_mut(2..PREFIX_LEN) {
         field.copy_from_slice(&head_len.to_be_bytes());
     }
-    bytes.extend_from_slice(body);
     Ok(bytes)
 }
 

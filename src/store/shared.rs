@@ -24,6 +24,9 @@ use crate::domain::{Attempt, Disposition, EntityKey, Judged, Lsn, MachineName, P
 /// What it takes to know that an entity is unknown, about.
 const UNKNOWN_BYTES: usize = 128;
 
+/// Which part of the overlay's room makes its changes go to the view without waiting for more.
+const RIPE_PART: usize = 2;
+
 /// What the threads share.
 pub(super) struct Shared {
     pub(super) shards: u16,
@@ -87,6 +90,11 @@ impl State {
 }
 
 impl Shared {
+    /// Whether so much waits for the view that it need not wait for more.
+    pub(super) fn is_much(&self, state: &State) -> bool {
+        state.overlay.waiting_bytes() >= self.options.overlay_bytes / RIPE_PART
+    }
+
     /// The state, locked.
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
         unpoisoned(self.state.lock())
@@ -170,12 +178,12 @@ impl Shared {
 
     /// The entity as of the last durable commit.
     pub(super) fn held(&self, entity: &EntityKey) -> Result<Option<Arc<Held>>, Error> {
+        if let Ok(held) = self.held_at_hand(entity) {
+            return Ok(held);
+        }
         let key = keys::entity(entity);
         let (newer, applied) = {
-            let mut state = self.state();
-            if let Some(held) = state.entities.get(entity) {
-                return Ok(held);
-            }
+            let state = self.state();
             (state.overlay.get(&key), state.applied)
         };
         let decoded = |bytes: &[u8]| self.decode(&key, bytes).map(Arc::new);

@@ -7,12 +7,12 @@ use super::door::{self, Repeats};
 use super::gather::{arrivals_of, arrivals_of_delivery};
 use super::ids::SeenIds;
 use super::map::Set;
-use super::prepared::{PreparedCommit, PreparedDelivery};
-use super::records::{self, CommandRecord, Record, Replay, StoredAction};
+use super::prepared::{Frame, PreparedCommit, PreparedDelivery};
+use super::records::{CommandRecord, Record, Replay, StoredAction};
 use super::seen::SeenKey;
 use super::shared::Shared;
 use super::window::Arrival;
-use super::{Action, Command, Error, keys};
+use super::{Action, Command, Committed, Error, keys};
 use crate::domain::{Admission, EntityKey, Lsn, Position, Shard};
 
 /// Where an answer goes.
@@ -22,7 +22,7 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 pub(super) struct Group {
     /// The LSN of its first record.
     pub(super) first: Lsn,
-    pub(super) frames: Vec<Vec<u8>>,
+    pub(super) frames: Vec<Frame>,
     pub(super) bytes: usize,
     pub(super) staged: Vec<Staged>,
     pub(super) answers: Vec<Answer>,
@@ -47,7 +47,7 @@ pub(super) enum Answer {
     /// Of [`super::Store::command`].
     Command(Position, Reply<Position>),
     /// Of [`super::Store::commit`].
-    Commit(Lsn, Box<PreparedCommit>, Reply<(Lsn, Box<PreparedCommit>)>),
+    Commit(Lsn, Box<PreparedCommit>, Reply<(Committed, Box<PreparedCommit>)>),
 }
 
 impl Group {
@@ -123,11 +123,14 @@ impl Group {
         delivery: &mut PreparedDelivery,
         repeats: Repeats,
     ) -> Result<(), Error> {
-        if repeats != Repeats::None {
-            delivery.frame = records::encode_delivery(&delivery.record)?;
-        }
+        let arrivals = if repeats == Repeats::None {
+            let prepared = std::mem::take(&mut delivery.arrivals);
+            prepared.into_iter().map(|arrival| arrival.at(lsn)).collect()
+        } else {
+            delivery.frame.head = delivery.record.encode_head()?;
+            arrivals_of_delivery(lsn, &delivery.record, shared.shards)
+        };
         let change = change::of_delivery(lsn, &delivery.record)?;
-        let arrivals = arrivals_of_delivery(lsn, &delivery.record, shared.shards);
         self.push(shared, &mut delivery.frame, Staged { change, arrivals, judged: None })
     }
 
@@ -162,9 +165,10 @@ impl Group {
         };
         let record = CommandRecord { by: command.by, at: command.at, action };
         let change = change::of_command(lsn, &record)?;
+        let mut frame = Frame { head: record.encode()?, ..Frame::default() };
         let record = Record::Command(record);
         let arrivals = arrivals_of(lsn, &record, shared.shards);
-        self.push(shared, &mut record.encode()?, Staged { change, arrivals, judged: None })?;
+        self.push(shared, &mut frame, Staged { change, arrivals, judged: None })?;
         self.dead.extend(dead);
         Ok(Position { lsn, item: 0 })
     }
@@ -174,7 +178,7 @@ impl Group {
         &mut self,
         shared: &Shared,
         mut commit: Box<PreparedCommit>,
-        reply: Reply<(Lsn, Box<PreparedCommit>)>,
+        reply: Reply<(Committed, Box<PreparedCommit>)>,
     ) {
         match self.decided(shared, &mut commit) {
             Ok(lsn) => self.answers.push(Answer::Commit(lsn, commit, reply)),
@@ -214,7 +218,7 @@ impl Group {
     }
 
     /// Takes a frame into the group, with what it makes true.
-    fn push(&mut self, shared: &Shared, frame: &mut Vec<u8>, staged: Staged) -> Result<(), Error> {
+    fn push(&mut self, shared: &Shared, frame: &mut Frame, staged: Staged) -> Result<(), Error> {
         let limit = shared.options.journal.frame_bytes_max;
         if frame.len() > limit {
             return Err(Error::TooLarge { bytes: frame.len(), limit });
@@ -225,22 +229,23 @@ impl Group {
         Ok(())
     }
 
-    /// The group is durable: gives the answers, and the frames back to those who made them.
-    pub(super) fn give(self) {
+    /// The group is durable: gives the answers, and the frames back to those who made them. `more` are the commits whose
+    /// entities have more pending events.
+    pub(super) fn give(self, more: &Set<Lsn>) {
         let (first, mut frames) = (self.first, self.frames);
         let mut frame_of = |lsn: Lsn| {
             let place = lsn.0.checked_sub(first.0).and_then(|place| usize::try_from(place).ok());
             place.and_then(|place| frames.get_mut(place)).map(std::mem::take).unwrap_or_default()
         };
         for answer in self.answers {
-            answer.give(&mut frame_of);
+            answer.give(&mut frame_of, more);
         }
     }
 }
 
 impl Answer {
     /// The group is durable. `frame_of` gives the frame of a record back.
-    fn give(self, frame_of: &mut impl FnMut(Lsn) -> Vec<u8>) {
+    fn give(self, frame_of: &mut impl FnMut(Lsn) -> Frame, more: &Set<Lsn>) {
         match self {
             Self::Append(admissions, mut delivery, reply) => {
                 if let Some(Admission::Accepted(first) | Admission::Conflict { dead: first, .. }) = admissions.first() {
@@ -251,7 +256,7 @@ impl Answer {
             Self::Command(position, reply) => answer(reply, Ok(position)),
             Self::Commit(lsn, mut commit, reply) => {
                 commit.frame = frame_of(lsn);
-                answer(reply, Ok((lsn, commit)));
+                answer(reply, Ok((Committed { lsn, more: more.contains(&lsn) }, commit)));
             }
         }
     }

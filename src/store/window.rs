@@ -43,6 +43,8 @@ pub(super) struct Slot {
     pub(super) replay: bool,
     /// The event, if it is at hand.
     pub(super) decoded: Option<Arc<Pending>>,
+    /// How much memory it takes when it is at hand, about: reckoned once, where it was made.
+    weight: usize,
 }
 
 impl Arrival {
@@ -51,18 +53,33 @@ impl Arrival {
         let entity = pending.event.entity.clone()?;
         let shard = shard.unwrap_or_else(|| entity.shard(shards));
         let (position, replay) = (pending.position, pending.replayed_by.is_some());
-        let slot = Slot { position, replay, decoded: Some(Arc::new(pending)) };
+        let weight = weight_of(&pending);
+        let slot = Slot { position, replay, decoded: Some(Arc::new(pending)), weight };
         Some(Self { entity, shard, slot })
+    }
+
+    /// The same event, now that its record has an LSN.
+    pub(super) fn at(mut self, lsn: Lsn) -> Self {
+        self.slot.position.lsn = lsn;
+        // One that somebody holds already would say the wrong place: it is read from the journal instead.
+        match self.slot.decoded.as_mut().and_then(Arc::get_mut) {
+            Some(pending) => pending.position.lsn = lsn,
+            None => self.slot.decoded = None,
+        }
+        self
     }
 }
 
 impl Slot {
     /// How much memory the decoded event takes, about.
     pub(super) fn bytes(&self) -> usize {
-        let Some(pending) = &self.decoded else { return 0 };
-        let fields = pending.event.fields.iter().map(|(name, value)| 64 + name.as_str().len() + value.as_str().len());
-        EVENT_BYTES + fields.sum::<usize>()
+        self.decoded.as_ref().map_or(0, |_| self.weight)
     }
+}
+
+fn weight_of(pending: &Pending) -> usize {
+    let fields = pending.event.fields.iter().map(|(name, value)| 64 + name.as_str().len() + value.as_str().len());
+    EVENT_BYTES + fields.sum::<usize>()
 }
 
 /// The pending index of all shards.
@@ -155,6 +172,11 @@ impl Window {
             held.forget_stale();
         }
         self.forget(position.lsn);
+    }
+
+    /// Whether events of this entity wait.
+    pub(super) fn waits(&self, shard: Shard, entity: &EntityKey) -> bool {
+        self.shards.get(usize::from(shard.0)).is_some_and(|held| held.entities.contains_key(entity))
     }
 
     /// The event at a position, if it waits in this entity's queue.

@@ -121,7 +121,7 @@ async fn take(rig: &mut Rig, step: &Step) -> String {
         Step::Append(items) => told(store.append(sent(items)).await.map(|a| format!("{a:?}"))),
         Step::Commit { entity, judge, entries, wrong } => {
             let decided = decision(store, *entity, judge, entries, *wrong).await;
-            told(store.commit(decided).await.map(|lsn| format!("{lsn:?}")))
+            told(store.commit(decided).await.map(|committed| format!("{committed:?}")))
         }
         Step::Replay(dead, entity) => {
             let replay =

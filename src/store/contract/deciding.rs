@@ -14,6 +14,7 @@ contract!(
     the_first_reason_to_refuse_is_told,
     a_commit_without_entries_judges_events_and_leaves_the_entity,
     commits_of_one_entity_that_race_are_decided_one_by_one,
+    a_commit_says_whether_more_of_its_entity_is_pending,
 );
 
 /// Expects a refusal that wrote nothing.
@@ -145,4 +146,25 @@ async fn commits_of_one_entity_that_race_are_decided_one_by_one(rig: &mut Rig) {
     assert_eq!((won, moved), (1, 7));
     rig.turn().await;
     assert_eq!(rig.load(&key).await.unwrap().version, 1);
+}
+
+async fn a_commit_says_whether_more_of_its_entity_is_pending(rig: &mut Rig) {
+    let (key, other) = (sub("sub_a"), sub("sub_b"));
+    let first = rig.accept(queued("evt_1", &key, "active")).await[0];
+    let second = rig.accept(queued("evt_2", &key, "past_due")).await[0];
+    rig.accept(queued("evt_3", &other, "active")).await;
+    let (epoch, shards) = (rig.adopt(&key).await, [key.shard(SHARDS)]);
+    assert!(rig.store().arrivals(&shards).await.unwrap().contains(&key));
+    let done =
+        |position| Commit { judged: vec![judged(position, Disposition::Done)], ..facts::commit(&key, None, epoch) };
+    assert!(rig.store().commit(done(first)).await.unwrap().more);
+    assert!(!rig.store().commit(done(second)).await.unwrap().more, "what waits is of another entity");
+    let third = rig.accept(queued("evt_4", &key, "active")).await[0];
+    assert_eq!(
+        rig.store().arrivals(&shards).await.unwrap(),
+        std::slice::from_ref(&key),
+        "so the next one is announced"
+    );
+    let put_off = Commit { judged: vec![judged(third, retry(at(10)))], ..facts::commit(&key, None, epoch) };
+    assert!(!rig.store().commit(put_off).await.unwrap().more, "what waits for a retry is not pending");
 }

@@ -168,7 +168,7 @@ impl Rig {
         let before = self.load(entity).await;
         let commit = facts::commit(entity, before.as_ref(), self.adopt(entity).await);
         let commit = Commit { entries: entries.into(), judged, ..commit };
-        self.store().commit(commit).await.map(|lsn| lsn.0)
+        self.store().commit(commit).await.map(|committed| committed.lsn.0)
     }
 
     /// What becomes of one event, and nothing else.

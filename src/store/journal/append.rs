@@ -12,7 +12,7 @@ use super::format::{
 };
 use super::recover::{Found, UNFINISHED, ZEROS_MIN};
 use super::segment::{Extent, GROUPS_BEGIN, INDEX_STRIDE, Segment, Shared, file_name, write_footer};
-use super::{Journal, Options, Recovery, StoreId};
+use super::{Frame, Journal, Options, Recovery, StoreId};
 
 /// Reserved behind what frames may use, so that marks find room and that an open file ends in zeros.
 const RESERVE: u64 = 4096;
@@ -120,11 +120,11 @@ impl Journal {
     }
 
     /// How many bytes a group of these frames has.
-    pub(super) fn measure<F: AsRef<[u8]>>(&self, frames: &[F]) -> Result<u64, Error> {
+    pub(super) fn measure(&self, frames: &[impl Frame]) -> Result<u64, Error> {
         let limit = self.options.frame_bytes_max.min(FRAME_LEN_MAX);
         let mut len = GROUP_HEADER_LEN;
         for frame in frames {
-            let bytes = frame.as_ref().len();
+            let bytes = frame.parts().iter().map(|part| part.len()).sum();
             if bytes > limit {
                 return Err(Error::TooLarge { bytes, limit });
             }
@@ -172,7 +172,7 @@ impl Journal {
     }
 
     /// Writes frames as one group; there is room.
-    pub(super) fn write_group<F: AsRef<[u8]>>(&mut self, first: Lsn, frames: &[F]) -> Result<(), Error> {
+    pub(super) fn write_group(&mut self, first: Lsn, frames: &[impl Frame]) -> Result<(), Error> {
         let count = u32::try_from(frames.len()).unwrap_or(u32::MAX);
         let mut growth = self.begin_group(GroupKind::Frames, first, count);
         let (base, incarnation) = (growth.end, self.incarnation);
@@ -180,7 +180,7 @@ impl Journal {
         for frame in frames {
             let offset = base + wide(self.buffer.len());
             growth.note(IndexEntry { lsn, offset, incarnation, left });
-            self.sum.encode(lsn, frame.as_ref(), &mut self.buffer);
+            self.sum.encode(lsn, frame, &mut self.buffer);
             lsn = Lsn(lsn.0 + 1);
             left -= 1;
         }

@@ -11,7 +11,7 @@ use crc32fast::Hasher;
 
 use crate::domain::Lsn;
 
-use super::StoreId;
+use super::{Frame, StoreId};
 
 /// The version of the form; in every segment header.
 pub(super) const VERSION: u8 = 1;
@@ -206,29 +206,35 @@ impl FrameSum {
         Self(hasher)
     }
 
-    fn of(&self, lsn: Lsn, len: [u8; 4], bytes: &[u8]) -> u32 {
+    fn of(&self, lsn: Lsn, len: [u8; 4], parts: [&[u8]; 2]) -> u32 {
         let mut head = [0; 12];
         let (left, right) = head.split_at_mut(8);
         left.copy_from_slice(&lsn.0.to_be_bytes());
         right.copy_from_slice(&len);
         let mut hasher = self.0.clone();
         hasher.update(&head);
-        hasher.update(bytes);
+        for part in parts {
+            hasher.update(part);
+        }
         hasher.finalize()
     }
 
     /// Adds a frame to `out`.
-    pub(super) fn encode(&self, lsn: Lsn, bytes: &[u8], out: &mut Vec<u8>) {
-        let len = u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_be_bytes();
+    pub(super) fn encode(&self, lsn: Lsn, frame: &(impl Frame + ?Sized), out: &mut Vec<u8>) {
+        let parts = frame.parts();
+        let len = parts.iter().map(|part| part.len()).sum::<usize>();
+        let len = u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes();
         out.extend_from_slice(&len);
-        out.extend_from_slice(&self.of(lsn, len, bytes).to_be_bytes());
-        out.extend_from_slice(bytes);
+        out.extend_from_slice(&self.of(lsn, len, parts).to_be_bytes());
+        for part in parts {
+            out.extend_from_slice(part);
+        }
     }
 
     /// Whether `bytes` is the frame at `lsn` that the header before it tells of.
     pub(super) fn fits(&self, lsn: Lsn, header: [u8; FRAME_HEADER_LEN], bytes: &[u8]) -> bool {
         let [a, b, c, d, sum @ ..] = header;
-        self.of(lsn, [a, b, c, d], bytes) == u32::from_be_bytes(sum)
+        self.of(lsn, [a, b, c, d], [bytes, &[]]) == u32::from_be_bytes(sum)
     }
 }
 

@@ -53,6 +53,18 @@ use segment::Shared;
 pub use prune::Pruner;
 pub use reader::{Reader, Scan};
 
+/// The bytes of one frame, in two parts: what lies in two places need not be copied into one first.
+pub trait Frame {
+    /// The parts, one behind the other; the second may be empty.
+    fn parts(&self) -> [&[u8]; 2];
+}
+
+impl<T: AsRef<[u8]> + ?Sized> Frame for T {
+    fn parts(&self) -> [&[u8]; 2] {
+        [self.as_ref(), &[]]
+    }
+}
+
 /// How a journal is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
@@ -157,7 +169,7 @@ impl Journal {
     /// # Errors
     /// [`Error::Full`] and [`Error::TooLarge`]: nothing was written, go on. [`Error::Io`]: a segment could not be
     /// made, nothing was written. [`Error::Stopped`]: the outcome is unknown, and every later append answers the same.
-    pub fn append<F: AsRef<[u8]>>(&mut self, frames: &[F]) -> Result<Lsn, Error> {
+    pub fn append<F: Frame>(&mut self, frames: &[F]) -> Result<Lsn, Error> {
         self.running()?;
         let first = Lsn(self.synced().0 + 1);
         let len = self.measure(frames)?;

@@ -200,7 +200,7 @@ async fn a_commit_in_flight_is_shown_to_nobody() {
     assert_eq!(rig.store().entries(Some(&entity), None, 10).await.unwrap().items, []);
     assert_eq!(rig.store().feed(None, 10).await.unwrap().items, []);
     rig.bench().gate.open();
-    let lsn = committing.await.unwrap().unwrap();
-    assert_eq!(rig.store().feed(None, 10).await.unwrap().items[0].position.lsn, lsn);
+    let committed = committing.await.unwrap().unwrap();
+    assert_eq!(rig.store().feed(None, 10).await.unwrap().items[0].position.lsn, committed.lsn);
     assert_eq!(rig.load(&entity).await.unwrap().version, 1);
 }
