@@ -17,7 +17,6 @@ use crate::code;
 use crate::config::Sources;
 use crate::engine::clock::SystemClock;
 use crate::engine::upstream::{HttpUpstream, Upstream};
-use crate::store::Store;
 use crate::telemetry;
 
 /// The longest that a stop takes: whoever sent the signal will not wait much longer.
@@ -80,30 +79,60 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         tracing::warn!("{slip}");
     }
     log_sources(&loaded.sources);
-    let store = super::store::open(&loaded.config)?;
-    actix_rt::System::new().block_on(serve(&loaded, store, context))
+    actix_rt::System::new().block_on(serve(loaded, context))
 }
 
-async fn serve(loaded: &Loaded, store: Arc<dyn Store>, context: &Context) -> Result<(), Failure> {
+async fn serve(mut loaded: Loaded, context: &Context) -> Result<(), Failure> {
     let mut signals = Signals::listen()?;
     let upstream = HttpUpstream::new();
     let upstream =
         upstream.map_err(|error| Failure::new(code::ENGINE_STOPPED, format!("upstreams can't be asked: {error}")))?;
     let upstream: Arc<dyn Upstream> = Arc::new(upstream);
-    let running = loaded.start(store, Arc::clone(&upstream), Arc::new(SystemClock)).await?;
-    if let Err(failure) = greet(&running, loaded, context) {
+    let Some(mut running) = start(&loaded, &upstream, None, &mut signals).await? else { return Ok(()) };
+    if let Err(failure) = greet(&running, &loaded, context) {
         // A server is not ended by nobody's reading its first words.
         tracing::warn!(%failure, "the standard output can't be written");
     }
-    let mut loaded = loaded.clone();
     // The port that was found is kept if it has to begin anew.
     loaded.config.server.listen = running.address();
-    let mut running = running;
     loop {
         let Some(failure) = run_once(running, &mut signals).await? else { return Ok(()) };
-        let Some(store) = room::reopened(&loaded, failure, &mut signals).await? else { return Ok(()) };
-        running = loaded.start(store, Arc::clone(&upstream), Arc::new(SystemClock)).await?;
-        tracing::info!("there is room again: serving");
+        let Some(again) = start(&loaded, &upstream, Some(failure), &mut signals).await? else { return Ok(()) };
+        running = again;
+    }
+}
+
+/// Opens the store and starts. `ended` is why it ran before and does no more. Whatever finds no room on the disk on the
+/// way, it is waited for, and then everything begins anew. None if a signal came before: then there is nothing left to
+/// stop.
+async fn start(
+    loaded: &Loaded,
+    upstream: &Arc<dyn Upstream>,
+    ended: Option<Failure>,
+    signals: &mut Signals,
+) -> Result<Option<Running>, Failure> {
+    let mut ended = ended;
+    loop {
+        let waited = ended.is_some();
+        let store = match ended.take() {
+            None => room::opened(loaded, signals).await,
+            Some(failure) => room::reopened(loaded, failure, signals).await,
+        };
+        let started = match store {
+            Ok(Some(store)) => loaded.start(store, Arc::clone(upstream), Arc::new(SystemClock)).await,
+            Ok(None) => return Ok(None),
+            Err(failure) => Err(failure),
+        };
+        match started {
+            Err(failure) if room::is_lacking(&failure) => ended = Some(failure),
+            Err(failure) => return Err(failure),
+            Ok(running) => {
+                if waited {
+                    tracing::info!("there is room again: serving");
+                }
+                return Ok(Some(running));
+            }
+        }
     }
 }
 

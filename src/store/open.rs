@@ -119,6 +119,10 @@ pub(super) fn existing_view(layout: &Layout, fixed: Option<&Fixed>, options: &Op
     let view = match open() {
         Ok(view) => view,
         Err(Error::Full) => return Err(Error::Full),
+        Err(error) if lacks_room(layout, options) => {
+            tracing::warn!(%error, "the view does not open, and there is no room");
+            return Err(Error::Full);
+        }
         Err(error) => return Ok(Err(error.to_string())),
     };
     let meta = view.meta();
@@ -133,6 +137,11 @@ pub(super) fn existing_view(layout: &Layout, fixed: Option<&Fixed>, options: &Op
         return unusable(view, "it is of another store");
     }
     Ok(Ok(Some(view)))
+}
+
+/// Whether so little room is left that whatever uses the view may have failed for that: sled panics at some calls.
+fn lacks_room(layout: &Layout, options: &Options) -> bool {
+    layout.files().space().is_ok_and(|space| !space.has_room(options.journal.reserve_bytes))
 }
 
 /// Proves a view whole if that takes no time.

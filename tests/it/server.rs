@@ -24,6 +24,13 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server on this data directory, and waits until it is ready.
     pub(crate) fn start(data: &Path, environment: &[(&str, String)]) -> Self {
+        let mut server = Self::spawn(data, environment);
+        server.until_ready();
+        server
+    }
+
+    /// Starts a server on this data directory, and waits for nothing.
+    pub(crate) fn spawn(data: &Path, environment: &[(&str, String)]) -> Self {
         let address = free_address();
         let child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
             .args(["serve", "--listen", &address.to_string(), "--data"])
@@ -36,13 +43,17 @@ impl Server {
             .stderr(Stdio::inherit())
             .spawn()
             .unwrap();
-        let server = Self { child, address, data: data.to_path_buf() };
+        Self { child, address, data: data.to_path_buf() }
+    }
+
+    /// Waits until it is ready.
+    pub(crate) fn until_ready(&mut self) {
         let began = Instant::now();
-        while server.get("/readyz").is_none_or(|(status, _)| status != 200) {
+        while self.get("/readyz").is_none_or(|(status, _)| status != 200) {
+            assert!(!self.has_ended(), "the server ended before it was ready");
             assert!(began.elapsed() < Duration::from_secs(60), "the server did not become ready");
             std::thread::sleep(Duration::from_millis(10));
         }
-        server
     }
 
     pub(crate) fn address(&self) -> SocketAddr {

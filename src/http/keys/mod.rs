@@ -106,13 +106,14 @@ pub enum Error {
 impl Error {
     /// The row of the table of codes.
     #[must_use]
-    pub const fn code(&self) -> Code {
+    pub fn code(&self) -> Code {
         match self {
             Self::NameInvalid { .. } => code::KEY_NAME_INVALID,
             Self::NameTaken { .. } => code::KEY_NAME_TAKEN,
             Self::NotFound { .. } => code::KEY_NOT_FOUND,
             Self::Revoked { .. } => code::KEY_REVOKED,
             Self::Invalid { .. } => code::KEYS_FILE_INVALID,
+            Self::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => code::DISK_FULL,
             Self::Io { .. } => code::FILE_FAILED,
         }
     }

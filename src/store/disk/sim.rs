@@ -9,6 +9,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Disk, File, Lock, Space, wide};
 
+mod filling;
+
+pub(crate) use filling::Filling;
+
 /// The unit in which writes reach the platter.
 const SECTOR: u64 = 512;
 
@@ -29,6 +33,8 @@ struct State {
     names_since: Vec<BTreeMap<String, u64>>,
     next_inode: u64,
     space: Option<u64>,
+    /// The disk that it shares with others.
+    filling: Filling,
     /// What the disk says of its room; plenty without it.
     said: Option<Space>,
     /// Sync fails when this many more have been done.
@@ -112,6 +118,11 @@ impl SimDisk {
         self.state().space = bytes;
     }
 
+    /// It lies on a disk that fills up, with all that share this.
+    pub(crate) fn lie_on(&self, filling: &Filling) {
+        self.state().filling = filling.clone();
+    }
+
     /// What the disk says of its room from now on.
     pub(crate) fn say_space(&self, said: Option<Space>) {
         self.state().said = said;
@@ -181,6 +192,9 @@ impl State {
         let more = size.saturating_sub(self.inodes[&inode].reserved);
         if self.space.is_some_and(|space| more > 0 && self.used() + more > space) {
             return Err(io::Error::from(io::ErrorKind::StorageFull));
+        }
+        if more > 0 {
+            self.filling.take()?;
         }
         self.inodes.get_mut(&inode).unwrap().reserved += more;
         Ok(())
@@ -259,6 +273,7 @@ impl Disk for SimDisk {
 
     fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
         let mut state = self.state();
+        state.filling.take()?;
         let inode = state.next_inode;
         state.next_inode += 1;
         state.inodes.insert(inode, Inode::default());

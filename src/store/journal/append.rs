@@ -46,6 +46,8 @@ struct Growth {
 #[derive(Clone, Debug)]
 pub(super) struct Stop {
     reason: String,
+    /// Whether it was for want of space.
+    full: bool,
 }
 
 impl Growth {
@@ -91,6 +93,8 @@ impl Journal {
         match journal.begin() {
             // Without space it can still be read, and goes on when space returns.
             Ok(()) | Err(Error::Full) => {}
+            // A disk that takes no write where it has reserved space for it: nothing was answered yet, it may be tried anew.
+            Err(_) if journal.stopped.as_ref().is_some_and(|stop| stop.full) => return Err(Error::Full),
             Err(error) => return Err(error),
         }
         Ok((journal, Recovery { store_id, incarnation, last: reached.last, clean, cut }))
@@ -301,7 +305,7 @@ impl Journal {
             Some(error) => format!("{doing}: {error}"),
             None => doing.to_owned(),
         };
-        self.stopped = Some(Stop { reason: reason.clone() });
+        self.stopped = Some(Stop { reason: reason.clone(), full: error.is_some_and(is_full) });
         Error::Stopped { reason }
     }
 }

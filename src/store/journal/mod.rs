@@ -145,7 +145,8 @@ impl Journal {
     /// Opens or creates. `vouched` is an LSN that somebody (the view) proves was synced, 0 if nobody does.
     ///
     /// # Errors
-    /// [`Error::Locked`], [`Error::Corrupt`], [`Error::Full`] (only when it is created), [`Error::Io`].
+    /// [`Error::Locked`], [`Error::Corrupt`], [`Error::Full`] (only when it is created, or on a disk that takes no
+    /// write even where it has reserved space), [`Error::Io`].
     pub fn open(dir: &Path, options: Options, vouched: Lsn) -> Result<(Self, Recovery), Error> {
         Self::open_on(Arc::new(OsDisk::new(dir)?), options, vouched)
     }

@@ -31,7 +31,7 @@ async fn furnished(options: Options) -> Rig {
 }
 
 /// What the view answers, as text.
-async fn answers(store: &dyn Store) -> String {
+pub(super) async fn answers(store: &dyn Store) -> String {
     let entities = store.entities(&EntityFilter::default(), None, 100).await.unwrap().items;
     let mut out = format!("{entities:?}\n");
     for entity in &entities {

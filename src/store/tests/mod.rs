@@ -5,6 +5,7 @@ mod checking;
 mod damage;
 mod faults;
 mod flips;
+mod full;
 mod opening;
 mod overflow;
 mod unproved;

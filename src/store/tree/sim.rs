@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Pairs, See, Tree, Trees};
 use crate::store::Error;
-use crate::store::disk::sim::Dice;
+use crate::store::disk::sim::{Dice, Filling};
 use crate::store::keys::Key;
 
 type Content = BTreeMap<Key, Vec<u8>>;
@@ -27,6 +27,8 @@ struct State {
     set_aside: u64,
     /// A call fails when this many more have been done.
     fail: Option<u64>,
+    /// The disk that it shares with others.
+    filling: Filling,
     life: u64,
 }
 
@@ -60,7 +62,8 @@ impl SimTrees {
     /// Somebody deletes it while it is closed.
     pub(crate) fn lose(&self) {
         let mut state = self.state();
-        *state = State { life: state.life, set_aside: state.set_aside, ..State::default() };
+        *state =
+            State { life: state.life, set_aside: state.set_aside, filling: state.filling.clone(), ..State::default() };
     }
 
     /// Flips a bit of some value while it is closed; answers whether there was one.
@@ -79,6 +82,11 @@ impl SimTrees {
     /// The call after `n` more fails, and so does every later one, until a crash.
     pub(crate) fn fail_after(&self, n: Option<u64>) {
         self.state().fail = n;
+    }
+
+    /// It lies on a disk that fills up, with all that share this.
+    pub(crate) fn lie_on(&self, filling: &Filling) {
+        self.state().filling = filling.clone();
     }
 
     /// How often it was moved out of the way, for one that is built anew.
@@ -122,6 +130,9 @@ impl Trees for SimTrees {
 
     fn open(&self, _: u64) -> Result<Box<dyn Tree>, Error> {
         let mut state = self.state();
+        if state.live.is_none() {
+            state.filling.take().map_err(|_| Error::Full)?;
+        }
         state.live.get_or_insert_default();
         Ok(Box::new(SimTree { trees: self.clone(), life: state.life }))
     }
@@ -187,9 +198,11 @@ impl Tree for SimTree {
 
     fn apply(&self, batch: Batch) -> Result<(), Error> {
         self.with(|state| {
+            state.filling.take().map_err(|_| Error::Full)?;
             write(state.live.get_or_insert_default(), batch.clone());
             state.since.push(batch);
-        })
+            Ok(())
+        })?
     }
 
     fn fill(&self, pairs: &[(Key, Vec<u8>)]) -> Result<(), Error> {
@@ -202,9 +215,14 @@ impl Tree for SimTree {
 
     fn flush(&self) -> Result<(), Error> {
         self.with(|state| {
+            // What it holds in memory has no room on the disk yet.
+            if !state.since.is_empty() {
+                state.filling.take().map_err(|_| Error::Full)?;
+            }
             state.synced = state.live.clone();
             state.since.clear();
-        })
+            Ok(())
+        })?
     }
 
     fn close(self: Box<Self>) {

@@ -124,6 +124,57 @@ fn a_stop_while_it_waits_for_room_is_a_stop_in_order() {
     println!("stopped while it waited for room: {:?}", load.assert_kept(&server));
 }
 
+#[test]
+fn a_start_on_a_disk_that_is_full_after_a_kill_waits_for_room_and_loses_nothing() {
+    let disk = match Disk::mount(48) {
+        Ok(disk) => disk,
+        Err(why) => return println!("skipped, for no file system can be mounted: {}", why.trim()),
+    };
+    let data = disk.path().join("data");
+    let environment =
+        [("TOLLGATE__STORE__SEGMENT_SIZE", "1MiB".to_owned()), ("TOLLGATE__TELEMETRY__LEVEL", "off".to_owned())];
+    let load = Load::of_payments(2000, 1000);
+    let mut done = 0;
+    // Before there is anything, with what a kill leaves, and with a view that is to be built anew.
+    for round in ["nothing is there", "after a kill", "without a view"] {
+        if round != "nothing is there" {
+            let server = Server::start(&data, &environment);
+            done = deliver_some(&server, &load, done, 300);
+            server.kill();
+        }
+        if round == "without a view" {
+            std::fs::remove_dir_all(data.join("view")).unwrap();
+        }
+        let filler = disk.fill(0);
+        let mut server = Server::spawn(&data, &environment);
+        let code = until_told(&mut server, round);
+        // What is left after a kill may be enough to open with.
+        assert!(code == "disk_full" || round == "after a kill", "{round}: {code}");
+        std::thread::sleep(Duration::from_millis(700));
+        assert!(!server.has_ended(), "{round}: the process ended");
+        std::fs::remove_file(filler).unwrap();
+        server.until_ready();
+        done = deliver_some(&server, &load, done, 20);
+        server.settle();
+        println!("{round}: {code}, then {:?}", load.assert_kept(&server));
+        server.terminate();
+        assert_eq!(server.exit_code(), Some(0));
+    }
+}
+
+/// Waits until a server that has just begun says whether it is ready; answers the code if it is not.
+fn until_told(server: &mut Server, what: &str) -> String {
+    let began = Instant::now();
+    loop {
+        if let Some((status, answer)) = server.get("/readyz") {
+            return if status == 200 { String::new() } else { answer["code"].as_str().unwrap_or_default().to_owned() };
+        }
+        assert!(!server.has_ended(), "{what}: the process ended");
+        assert!(began.elapsed() < Duration::from_secs(60), "{what}: it does not answer");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// The disk is filled under load, stays full for a while, and is given free. What is left is so many MiB above what the
 /// journal leaves free, or nothing at all.
 fn filled(left_mib: Option<u64>, what: &str) {
