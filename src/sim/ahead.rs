@@ -1,6 +1,6 @@
 //! A planted fault: a view that is ahead of its journal is believed.
 //!
-//! The product's view takes only what is synced, and one that has more than the journal is built anew. So both are done for
+//! The product's view takes only what is synced, and a journal that has less than the view is refused. So both are done for
 //! it here: when the power goes, the view gets all that was written, synced or not, and says of itself that it has only
 //! what the journal has.
 

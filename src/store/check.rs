@@ -13,7 +13,7 @@ use super::journal::Reader;
 use super::keys::{self, Key, Table};
 use super::layout::{Fixed, Layout, remove};
 use super::lock::unpoisoned;
-use super::open::{Disks, Opened, existing_view, open, open_journal};
+use super::open::{Disks, Opened, existing_view, open, open_journal, vouched};
 use super::rebuild::{self, Folded, Merge};
 use super::records::Record;
 use super::replay::Replay;
@@ -79,7 +79,7 @@ pub fn check(dir: &Path, options: &Options) -> Result<Report, Error> {
         report.add(layout.view().display().to_string(), format!("{why}; it is built anew when the store is opened"));
         None
     });
-    let vouched = view.as_ref().map_or(Lsn(0), |view| view.meta().applied);
+    let vouched = vouched(&disks, Some(&fixed), view.as_ref())?;
     let (journal, recovery) = match open_journal(&disks, options, vouched) {
         Ok(opened) => opened,
         Err(Error::Corrupt { place, detail }) => {
@@ -111,11 +111,12 @@ pub fn rebuild(dir: &Path, options: &Options) -> Result<Report, Error> {
     let (_lock, fixed) = existing(&layout)?;
     // The old view may be all that proves the journal's end to be whole: it is asked before it goes.
     let view = existing_view(&layout, Some(&fixed), options)?.unwrap_or_default();
-    let vouched = view.as_ref().map_or(Lsn(0), |view| view.meta().applied);
+    let disks = Disks::of(&layout)?;
+    let vouched = vouched(&disks, Some(&fixed), view.as_ref())?;
     if let Some(view) = view {
         view.close();
     }
-    let (journal, _) = open_journal(&Disks::of(&layout)?, options, vouched)?;
+    let (journal, _) = open_journal(&disks, options, vouched)?;
     journal.close()?;
     remove(&layout.view())?;
     let Opened { journal, replay, mut ids } = open(&layout, &Disks::of(&layout)?, options)?;
@@ -210,11 +211,7 @@ impl Report {
             Err(error) => return Err(error),
         };
         self.count(proof.counts());
-        let ahead = view.as_ref().map(View::meta).filter(|meta| meta.applied > self.last);
-        if let Some(meta) = ahead {
-            let detail = format!("it shows record {}, the journal ends at {}", meta.applied.0, self.last.0);
-            self.add(layout.view().display().to_string(), detail);
-        } else if let Some(view) = view {
+        if let Some(view) = view {
             let shown = caught_up(layout, options, shards, reader, view);
             match shown.and_then(|view| self.compare(&view, &proof)) {
                 Err(Error::Corrupt { place, detail }) => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::disk::{Disk, OsDisk};
 use super::ids::SeenIds;
-use super::journal::{Journal, Recovery};
+use super::journal::{Journal, Recovery, StoreId};
 use super::layout::{Fixed, Layout};
 use super::rebuild;
 use super::redo;
@@ -55,10 +55,10 @@ fn attempt(layout: &Layout, disks: &Disks, options: &Options) -> Result<Opened, 
         tracing::warn!(why, "the view cannot be used and is built anew");
         None
     });
-    let vouched = view.as_ref().map_or(Lsn(0), |view| view.meta().applied);
+    let vouched = vouched(disks, fixed.as_ref(), view.as_ref())?;
     let (journal, recovery) = open_journal(disks, options, vouched)?;
     let shards = settle_fixed(layout, fixed, &recovery, options)?;
-    let view = match view.filter(|view| belongs(view, &recovery)) {
+    let view = match view {
         Some(view) => view,
         None => fresh_view(layout, &recovery, options)?,
     };
@@ -85,6 +85,19 @@ fn attempt(layout: &Layout, disks: &Disks, options: &Options) -> Result<Opened, 
     }
     read?;
     Ok(Opened { journal, ids, replay })
+}
+
+/// The last LSN of which anything beside the journal knows that it was synced. A view takes nothing that is not, and a
+/// file of seen ids is written of a segment that is sealed: neither is ever ahead of its journal by a crash, so if one is,
+/// somebody took records away. Who restores an older copy on purpose removes both.
+pub(super) fn vouched(disks: &Disks, fixed: Option<&Fixed>, view: Option<&View>) -> Result<Lsn, Error> {
+    let shown = view.map_or(Lsn(0), |view| view.meta().applied);
+    let mut id = [0; 16];
+    match fixed.map(|fixed| hex::decode_to_slice(&fixed.store_id, &mut id)) {
+        Some(Ok(())) => Ok(shown.max(Seen::reaches(&*disks.seen, StoreId(id))?)),
+        // Without an id nothing says whose files they are; that is told when the journal's is known.
+        Some(Err(_)) | None => Ok(shown),
+    }
 }
 
 /// Opens the journal, and says what was cut off its end.
@@ -147,16 +160,6 @@ fn lacks_room(layout: &Layout, options: &Options) -> bool {
 /// Proves a view whole if that takes no time.
 fn prove_small(view: &View, options: &Options) -> Result<(), Error> {
     if view.meta().pairs <= options.prove_at_once_pairs { view.prove() } else { Ok(()) }
-}
-
-/// Whether the view shows what this journal says, or a beginning of it.
-fn belongs(view: &View, recovery: &Recovery) -> bool {
-    let meta = view.meta();
-    let belongs = meta.store_id == recovery.store_id.0 && meta.applied <= recovery.last;
-    if !belongs {
-        tracing::warn!(applied = meta.applied.0, last = recovery.last.0, "the view is of another journal");
-    }
-    belongs
 }
 
 /// A new view, in place of whatever lies there.

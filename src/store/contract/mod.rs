@@ -11,7 +11,7 @@ mod reading;
 mod rig;
 mod waiting;
 
-pub(crate) use rig::{Rig, copy, options};
+pub(crate) use rig::{Bench, Rig, copy, options};
 
 /// Runs each test on every engine.
 macro_rules! contract {

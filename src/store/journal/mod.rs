@@ -10,8 +10,9 @@
 //! - A damaged byte is never read as if it were right. Damage in what is known to have been synced is
 //!   [`Error::Corrupt`]; it is never cut away.
 //! - What follows the last valid frame is cut off when a journal is opened, if nothing proves that it was synced: it
-//!   is torn. A later valid group proves it, and so does the LSN that the caller vouches for. One thing can't be told
-//!   from a torn write: damage in the very last group, after a crash, that nothing vouches for. After
+//!   is torn. A later valid group proves it, and so does the LSN that the caller vouches for: a journal that ends before
+//!   it is refused, whether its file was cut or whole segments are gone. One thing can't be told from a torn write:
+//!   damage in the very last group, after a crash, that nothing vouches for. After
 //!   [`Journal::close`] there is a mark behind the last group, and damage in it is found too.
 //! - Every opening has a higher incarnation than those before it. Bytes that an older one left behind are never
 //!   taken for a continuation.
@@ -89,8 +90,7 @@ pub struct Recovery {
     pub store_id: StoreId,
     /// This opening's number: every opening has a higher one than all before it.
     pub incarnation: u64,
-    /// The last LSN; 0 if the journal is empty. Below `vouched` if an older or shorter copy was put in place: the
-    /// view is then of another journal and has to be set aside.
+    /// The last LSN, never below the one that was vouched for; 0 if the journal is empty.
     pub last: Lsn,
     /// Whether the end is vouched for: the journal was closed in order.
     pub clean: bool,
@@ -142,7 +142,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens or creates. `vouched` is an LSN that somebody (the view) proves was synced, 0 if nobody does.
+    /// Opens or creates. `vouched` is an LSN that somebody (the view, the seen ids) proves was synced, 0 if
+    /// nobody does.
     ///
     /// # Errors
     /// [`Error::Locked`], [`Error::Corrupt`], [`Error::Full`] (only when it is created, or on a disk that takes no

@@ -56,14 +56,14 @@ struct Rest {
     end: u64,
     /// Where a group stands that was written when the walk's end had been synced.
     proof: Option<u64>,
-    /// Whether the file's end is missing: it was copied or cut short by somebody.
-    is_short: bool,
 }
 
 /// Looks at the folder; none if it holds no segment. What it answers is synced.
 pub(super) fn recover(disk: &Arc<dyn Disk>, vouched: Lsn) -> Result<Option<Found>, Error> {
     let firsts = first_lsns(&**disk)?;
-    let Some((last, sealed)) = firsts.split_last() else { return Ok(None) };
+    let Some((last, sealed)) = firsts.split_last() else {
+        return if vouched > Lsn(0) { Err(lacking(&**disk, "", Lsn(0), 0, vouched)) } else { Ok(None) };
+    };
     let mut segments: Vec<Arc<Segment>> = Vec::new();
     for (first, next) in sealed.iter().zip(firsts.iter().skip(1)) {
         let looked = look_at(&**disk, *first)?;
@@ -184,6 +184,9 @@ fn check_last(disk: &dyn Disk, looked: &Looked, vouched: Lsn) -> Result<(Walked,
         if let Some(why) = walked.flaw.or((!whole).then_some("the segment's index tells of more than is there")) {
             return Err(corrupt(disk, &looked.name, walked.extent.end, why));
         }
+        if vouched > extent.last {
+            return Err(lacking(disk, &looked.name, extent.last, extent.end, vouched));
+        }
         return Ok((Walked { extent, ..walked }, None));
     }
     let mut walked = walk(disk, looked, u64::MAX)?;
@@ -191,19 +194,20 @@ fn check_last(disk: &dyn Disk, looked: &Looked, vouched: Lsn) -> Result<(Walked,
     let incarnation = walked.extent.incarnation;
     let rest = Rest::look(looked, end, incarnation).map_err(|error| reading(disk, looked, &error))?;
     let stray = (rest.end > end).then_some("neither a group nor zeros stand here");
-    // What was reserved is zeros, and so is a group that somebody wiped: only who saw it synced can tell them apart.
-    let wiped = (vouched > walked.extent.last && !rest.is_short).then_some("zeros stand where a group was");
-    let Some(why) = walked.flaw.take().or(stray).or(wiped) else { return Ok((walked, None)) };
-    let lsn = Lsn(walked.extent.last.0 + 1);
+    let reached = walked.extent.last;
+    let Some(why) = walked.flaw.take().or(stray) else {
+        // What was reserved is zeros, and so is a group that somebody wiped; or the file was cut, or those behind it are
+        // gone. Only who saw what was there can tell.
+        let lacks = vouched > reached;
+        return if lacks { Err(lacking(disk, &looked.name, reached, end, vouched)) } else { Ok((walked, None)) };
+    };
+    let lsn = Lsn(reached.0 + 1);
     if let Some(proof) = rest.proof {
         let detail = format!("{why}; the group at byte {proof} proves that LSN {} was synced", lsn.0);
         return Err(corrupt(disk, &looked.name, end, detail));
     }
-    if vouched >= lsn && !rest.is_short {
-        let detail = format!(
-            "{why}; it was synced, for LSN {} is applied in the view (if the journal is an older copy, remove the view)",
-            vouched.0
-        );
+    if vouched > reached {
+        let detail = format!("{why}; it was synced: {}", known(vouched));
         return Err(corrupt(disk, &looked.name, end, detail));
     }
     looked.file.set_size(end).map_err(|error| failed(format!("cutting `{}`", disk.place(&looked.name)), &error))?;
@@ -211,11 +215,25 @@ fn check_last(disk: &dyn Disk, looked: &Looked, vouched: Lsn) -> Result<(Walked,
     Ok((walked, Some(cut)))
 }
 
+/// Records that were synced are not there.
+fn lacking(disk: &dyn Disk, name: &str, last: Lsn, end: u64, vouched: Lsn) -> Error {
+    corrupt(disk, name, end, format!("the journal ends here, at LSN {}, but it was longer: {}", last.0, known(vouched)))
+}
+
+/// Who knows of an LSN, and what to do.
+fn known(vouched: Lsn) -> String {
+    format!(
+        "the view or the seen ids have LSN {}. Put the newest `.segment` files back from a backup; if the journal was \
+         replaced by an older copy on purpose, remove `view` and `seen`: they are made anew",
+        vouched.0
+    )
+}
+
 impl Rest {
     /// Reads all that lies behind `end`, and looks for a group that proves it synced.
     fn look(looked: &Looked, end: u64, incarnation: u64) -> io::Result<Self> {
         let size = looked.file.size()?;
-        let mut rest = Self { end, proof: None, is_short: size == end };
+        let mut rest = Self { end, proof: None };
         let mut buffer = vec![0; CHUNK];
         let overlap = GROUP_HEADER_LEN - 1;
         let step = wide(CHUNK - overlap);
@@ -231,7 +249,6 @@ impl Rest {
             }
             from += step;
         }
-        rest.is_short |= size - rest.end < ZEROS_MIN;
         Ok(rest)
     }
 }

@@ -117,6 +117,14 @@ impl Seen {
         Ok((seen, opened))
     }
 
+    /// The last LSN that a whole file in a folder has ids of; 0 if there is none. Changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn reaches(disk: &dyn Disk, store_id: StoreId) -> Result<Lsn, Error> {
+        open::reaches(disk, store_id)
+    }
+
     /// What is known of an id; the oldest if it stands twice.
     ///
     /// # Errors

@@ -67,6 +67,20 @@ pub(super) fn open(disk: &Arc<dyn Disk>, store_id: StoreId, last: Lsn) -> Result
     Ok(found)
 }
 
+/// The last LSN that a whole file has ids of.
+pub(super) fn reaches(disk: &dyn Disk, store_id: StoreId) -> Result<Lsn, Error> {
+    let listed = disk.list().map_err(|error| failed(format!("listing `{}`", disk.place("")), &error))?;
+    let mut ends: Vec<_> = listed.iter().filter_map(|name| Some((Span::of_name(name)?.1, name))).collect();
+    ends.sort_unstable();
+    for (last, name) in ends.into_iter().rev() {
+        let opened = BucketFile::open(disk, name, store_id);
+        if opened.map_err(|error| failed(format!("opening `{}`", disk.place(name)), &error))?.is_ok() {
+            return Ok(last);
+        }
+    }
+    Ok(Lsn(0))
+}
+
 impl Found {
     /// What lies between the last bucket and `next` is a gap.
     fn miss(&mut self, next: Lsn) {

@@ -6,6 +6,7 @@ mod damage;
 mod faults;
 mod flips;
 mod full;
+mod missing;
 mod opening;
 mod overflow;
 mod unproved;

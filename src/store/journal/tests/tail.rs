@@ -45,11 +45,16 @@ fn truncated_at_any_byte_of_the_last_three_records_it_opens_with_everything_befo
         let content = disk.content(FIRST);
         let ends = ends_of_frames(&content);
         for len in ends[1]..=ends[4] {
-            // A view that has seen all of it tells that it is shorter than it was, which is no contradiction.
-            for vouched in [0, 5] {
+            let whole = wide(ends.iter().filter(|end| **end <= len).count());
+            for vouched in [0, whole, 5] {
                 let copy = disk.copy();
                 copy.put(FIRST, &content[..len]);
-                let whole = wide(ends.iter().filter(|end| **end <= len).count());
+                if vouched > whole {
+                    let refused = open_vouched(&copy, vouched).map(|(_, found)| found);
+                    assert!(matches!(refused, Err(Error::Corrupt { .. })), "at {len}: {refused:?}");
+                    assert_eq!(copy.content(FIRST), content[..len], "at {len}: it was changed");
+                    continue;
+                }
                 let (mut journal, found) = open_vouched(&copy, vouched).unwrap();
                 assert_eq!(found.last, Lsn(whole), "at {len}");
                 assert_eq!(all(&journal).unwrap(), expected(whole));
@@ -145,7 +150,7 @@ fn a_wiped_group_is_fatal_where_somebody_saw_it_synced_and_torn_where_nobody_did
     let error = open_vouched(&disk.copy(), 6).unwrap_err();
     let Error::Corrupt { place, detail } = error else { panic!("{error:?}") };
     assert_eq!(place, format!("`sim/{FIRST}` at byte {end}"));
-    assert!(detail.starts_with("zeros stand where a group was; it was synced"), "{detail}");
+    assert!(detail.starts_with("the journal ends here, at LSN 5, but it was longer: "), "{detail}");
     assert_eq!(open_vouched(&disk, 0).unwrap().1.last, Lsn(5));
 }
 
@@ -258,11 +263,13 @@ fn a_lost_index_is_made_anew() {
 }
 
 #[test]
-fn a_copy_that_ends_early_opens_and_tells_where() {
+fn a_copy_that_ends_early_opens_where_nobody_knows_of_more() {
     let disk = three_segments(true);
     let last = disk.names().pop().unwrap();
     disk.remove(&last).unwrap();
-    let (journal, found) = open_vouched(&disk, LAST).unwrap();
+    let Err(Error::Corrupt { detail, .. }) = open_vouched(&disk, LAST) else { panic!("it opened") };
+    assert!(detail.starts_with("the journal ends here, at LSN "), "{detail}");
+    let (journal, found) = open_vouched(&disk, 0).unwrap();
     assert!(found.last < Lsn(LAST) && found.cut.is_none());
     assert_eq!(all(&journal).unwrap(), expected(found.last.0));
 }
