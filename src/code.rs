@@ -59,6 +59,8 @@ codes! {
         "Check both clocks.";
     BODY_TOO_LARGE = "body_too_large", Http(413), "the body is over the limit",
         "Send less, or raise `server.body_limit`.";
+    RECORD_TOO_LARGE = "record_too_large", Http(413), "the record to be written is over the limit",
+        "Raise `store.frame_max` and restart, or send fewer events in one delivery.";
     BODY_ENCODED = "body_encoded", Http(415), "the body is compressed",
         "Send the body as it was signed, without `Content-Encoding`.";
     BODY_TIMEOUT = "body_timeout", Http(408), "the body took too long to arrive",

@@ -12,7 +12,7 @@ pub enum Error {
     #[error("too much waits to be written; try again in a moment")]
     Busy,
     /// A record over the bound.
-    #[error("the record has {bytes} bytes, the limit is {limit}")]
+    #[error("the record has {bytes} bytes with all that is kept of it, the limit is {limit}: see `store.frame_max`")]
     TooLarge {
         /// Its size.
         bytes: usize,
@@ -92,7 +92,7 @@ impl Error {
         match self {
             Self::Full => "disk_full",
             Self::Busy => "busy",
-            Self::TooLarge { .. } => "body_too_large",
+            Self::TooLarge { .. } => "record_too_large",
             Self::NotDead { .. } => "dead_letter_not_found",
             Self::Stopped { .. } => "stopped",
             Self::Corrupt { .. } => "store_corrupt",

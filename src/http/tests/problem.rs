@@ -26,7 +26,9 @@ async fn an_error_of_the_engine_has_its_status_and_leaks_nothing() {
     check(StoreError::Busy.into(), 503, Some("1"), "busy").await;
     check(StoreError::Full.into(), 503, Some("30"), "disk_full").await;
     check(StoreError::Stopped { reason: inside() }.into(), 503, Some("5"), "stopped").await;
-    check(StoreError::TooLarge { bytes: 9, limit: 8 }.into(), 413, None, "body_too_large").await;
+    check(StoreError::TooLarge { bytes: 9, limit: 8 }.into(), 413, None, "record_too_large").await;
+    let (.., body) = answer(StoreError::TooLarge { bytes: 9, limit: 8 }.into()).await;
+    assert!(body.contains("store.frame_max") && !body.contains("server.body_limit"), "{body}");
     let position = Position::default();
     check(StoreError::NotDead { position }.into(), 404, None, "dead_letter_not_found").await;
     let detail = "it names no entity".to_owned();
