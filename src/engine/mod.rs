@@ -13,6 +13,7 @@ mod feeding;
 pub mod metrics;
 mod ownership;
 pub mod reconciler;
+pub mod room;
 mod roster;
 mod run;
 pub mod settings;
@@ -47,6 +48,7 @@ use feeding::{feed, owner_of, wake_due};
 use metrics::Metrics;
 use ownership::Ownership;
 use reconciler::Reconciler;
+use room::Room;
 use run::{Running, guarded};
 use settings::Settings;
 use turn::{Core, TURNS_MAX};
@@ -95,6 +97,8 @@ pub struct Status {
     pub actors: i64,
     /// The sources that are on, and whether the circuit breaker of each holds its calls back.
     pub breakers: BTreeMap<SourceName, bool>,
+    /// Whether decisions wait for room on the disk.
+    pub lacks_room: bool,
     /// Why the engine stopped, if it did by itself.
     pub failure: Option<String>,
 }
@@ -157,6 +161,7 @@ impl Engine {
             metrics,
             jitter: parts.jitter,
             turns: Semaphore::new(TURNS_MAX),
+            room: Room::default(),
         };
         record_machines(&core, &parts.machines).await?;
         let (running, machines) = (Running::new(core), Arc::new(parts.machines));
@@ -322,6 +327,7 @@ impl Engine {
             store: core.store.status(),
             actors: core.metrics.actors(),
             breakers: core.sources.keys().map(breaker).collect(),
+            lacks_room: core.room.is_lacking(),
             failure: self.running.failure(),
         }
     }

@@ -23,6 +23,7 @@ use super::clock::Clock;
 use super::decider::Decider;
 use super::metrics::Metrics;
 use super::reconciler::{Fetch, Reconciler};
+use super::room::Room;
 use super::settings::Settings;
 
 /// How long a turn waits before it tries a commit again that the store could not take.
@@ -51,6 +52,8 @@ pub struct Core {
     pub jitter: Arc<dyn Fn(Duration) -> Duration + Send + Sync>,
     /// Places for turns: each holds the events that it decides.
     pub turns: Semaphore,
+    /// Whether decisions wait for room on the disk.
+    pub room: Room,
 }
 
 /// What follows a turn.
@@ -81,7 +84,10 @@ impl Core {
                 *held = None;
                 Ok(Next::Again)
             }
-            Err(store::Error::Busy | store::Error::Full) => {
+            Err(error @ (store::Error::Busy | store::Error::Full)) => {
+                if matches!(error, store::Error::Full) {
+                    self.room.lacks();
+                }
                 *held = None;
                 Ok(Next::After(STORE_PAUSE))
             }
@@ -247,6 +253,7 @@ impl Core {
             fetched,
         };
         let committed = self.store.commit(commit).await?;
+        self.room.found();
         self.metrics.decided(&entries);
         self.metrics.retried(retried);
         for entry in &*entries {

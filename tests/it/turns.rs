@@ -13,6 +13,7 @@ use tollgate::engine::clock::{Clock, ManualClock};
 use tollgate::engine::decider::{Decider, Ladder};
 use tollgate::engine::metrics::Metrics;
 use tollgate::engine::reconciler::Reconciler;
+use tollgate::engine::room::Room;
 use tollgate::engine::settings::Settings;
 use tollgate::engine::turn::{Core, Next, TURNS_MAX};
 use tollgate::engine::upstream::{Answered, Unanswered, Upstream};
@@ -111,6 +112,7 @@ impl World {
             metrics,
             jitter: Arc::new(|delay| delay),
             turns: Semaphore::new(TURNS_MAX),
+            room: Room::default(),
         };
         Self { core, clock, source, store, epoch }
     }

@@ -15,16 +15,19 @@ use super::super::feeding::feed;
 use super::super::metrics::Metrics;
 use super::super::ownership::Ownership;
 use super::super::reconciler::Reconciler;
+use super::super::room::Room;
 use super::super::run::Running;
 use super::super::settings::Settings;
-use super::super::turn::{Core, TURNS_MAX};
+use super::super::turn::{Core, Next, TURNS_MAX};
 use super::super::upstream::{Answered, Unanswered, Upstream};
 use super::Dispatcher;
 use crate::domain::{Decision, Entity, Pending, Shard};
 use crate::machine::{Asked, Context, Reading, Registry, Schedule};
 use crate::source::Request;
-use crate::store::Store as _;
+use crate::store::Store;
+use crate::store::contract::Rig;
 use crate::store::contract::facts::{at, queued, sub};
+use crate::store::disk::Space;
 use crate::store::memory::MemoryStore;
 
 /// A ladder that panics at one event, once. What contains that panics too, through the jitter.
@@ -71,14 +74,14 @@ fn settings() -> Settings {
 }
 
 /// An engine's core whose turn fails at the event `evt_bad`, once.
-fn core(store: &Arc<MemoryStore>) -> Core {
+fn core(store: Arc<dyn Store>) -> Core {
     let (clock, metrics) = (Arc::new(ManualClock::new(at(10))), Arc::new(Metrics::default()));
     let breaks = Arc::new(AtomicBool::new(true));
     let decider = Broken { ladder: Ladder(Registry::shipped()), breaks: Arc::clone(&breaks) };
     let reconciler =
         Reconciler::new(Arc::new(Nobody), clock.clone(), Arc::clone(&metrics), &BTreeMap::new(), &settings());
     Core {
-        store: store.clone(),
+        store,
         decider: Arc::new(decider),
         sources: BTreeMap::new(),
         reconciler,
@@ -90,6 +93,7 @@ fn core(store: &Arc<MemoryStore>) -> Core {
             delay
         }),
         turns: Semaphore::new(TURNS_MAX),
+        room: Room::default(),
     }
 }
 
@@ -102,7 +106,7 @@ fn an_entity_whose_actor_failed_is_looked_at_again_though_another_has_taken_its_
     System::with_tokio_rt(simulated).block_on(async {
         let store = Arc::new(MemoryStore::new(1));
         let owns = Ownership::take(&*store, &[Shard(0)]).await.unwrap();
-        let running = Running::new(core(&store));
+        let running = Running::new(core(store.clone()));
         let dispatcher = Dispatcher::new(Arc::clone(&running), owns, 1).start();
         actix::spawn(feed(Arc::clone(&running), vec![Shard(0)], dispatcher));
         let (bad, other) = (sub("sub_bad"), sub("sub_other"));
@@ -116,4 +120,24 @@ fn an_entity_whose_actor_failed_is_looked_at_again_though_another_has_taken_its_
         assert!(store.load(&bad).await.unwrap().is_some(), "nobody has looked at it again");
         running.stop();
     });
+}
+
+#[tokio::test]
+async fn a_turn_that_finds_no_room_is_told_until_a_decision_is_written() {
+    let rig = Rig::embedded();
+    let core = core(rig.shared());
+    let entity = sub("sub_a");
+    rig.accept(queued("evt_1", &entity, "active")).await;
+    let epoch = rig.adopt(&entity).await;
+    let disk = &rig.bench().journal;
+    disk.say_space(Some(Space { free: 0, total: 1 << 30 }));
+    let mut held = None;
+    for _ in 0..2 {
+        let next = core.turn(&entity, epoch, &mut held).await.unwrap();
+        assert!(matches!(next, Next::After(_)) && core.room.is_lacking(), "{next:?}");
+    }
+    disk.say_space(None);
+    let next = core.turn(&entity, epoch, &mut held).await.unwrap();
+    assert!(!matches!(next, Next::After(_)), "{next:?}");
+    assert!(!core.room.is_lacking() && rig.load(&entity).await.is_some());
 }

@@ -11,6 +11,7 @@ use tollgate::engine::clock::{Clock, ManualClock};
 use tollgate::engine::decider::Ladder;
 use tollgate::engine::metrics::Metrics;
 use tollgate::engine::reconciler::Reconciler;
+use tollgate::engine::room::Room;
 use tollgate::engine::settings::Settings;
 use tollgate::engine::turn::{Core, Next, TURNS_MAX};
 use tollgate::engine::upstream::Upstream;
@@ -118,6 +119,7 @@ impl<'a> Stage<'a> {
             metrics,
             jitter: Arc::new(|delay| delay),
             turns: Semaphore::new(TURNS_MAX),
+            room: Room::default(),
         };
         Self {
             story,
