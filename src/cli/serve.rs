@@ -68,6 +68,11 @@ struct Signals {
 }
 
 pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
+    actix_rt::System::new().block_on(serve(args, context))
+}
+
+/// Loads what is configured, and begins to log.
+fn load(args: &Args, context: &Context) -> Result<Loaded, Failure> {
     let listen = flag("--listen", "server.listen", args.listen.clone());
     let flags = listen.into_iter().chain(args.data.flags()).collect();
     let mut loaded = Loaded::load(&args.config.inputs(context, flags))?;
@@ -79,11 +84,13 @@ pub(super) fn run(args: &Args, context: &Context) -> Result<(), Failure> {
         tracing::warn!("{slip}");
     }
     log_sources(&loaded.sources);
-    actix_rt::System::new().block_on(serve(loaded, context))
+    Ok(loaded)
 }
 
-async fn serve(mut loaded: Loaded, context: &Context) -> Result<(), Failure> {
+async fn serve(args: &Args, context: &Context) -> Result<(), Failure> {
+    // Before anything else: a signal that comes while it still begins asks for a stop in order too.
     let mut signals = Signals::listen()?;
+    let mut loaded = load(args, context)?;
     let upstream = HttpUpstream::new();
     let upstream =
         upstream.map_err(|error| Failure::new(code::ENGINE_STOPPED, format!("upstreams can't be asked: {error}")))?;

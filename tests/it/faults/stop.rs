@@ -2,6 +2,7 @@
 //! exit code is 0.
 
 use std::io::Write;
+use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
@@ -13,6 +14,31 @@ use crate::load::{Load, random};
 use crate::server::{Server, connect, read_answer};
 
 const SENDERS: usize = 6;
+
+#[test]
+fn a_stop_before_it_serves_is_a_stop_in_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let (config, data) = (folder.path().join("tollgate.toml"), folder.path().join("data"));
+    // It waits for its configuration as long as nobody writes it: so the signal comes while it begins.
+    assert!(Command::new("mkfifo").arg(&config).status().unwrap().success());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_tollgate"))
+        .args(["serve", "--listen", "127.0.0.1:0", "--config"])
+        .arg(&config)
+        .arg("--data")
+        .arg(&data)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut writer = std::fs::File::options().write(true).open(&config).unwrap();
+    let process = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(process, rustix::process::Signal::TERM).unwrap();
+    // One that is not listening is ended by now.
+    std::thread::sleep(Duration::from_millis(100));
+    let _ = writer.write_all(b"# nothing is set\n");
+    drop(writer);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
 
 #[test]
 fn a_stop_in_mid_load_finishes_its_answers_and_loses_nothing() {
