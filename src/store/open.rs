@@ -51,8 +51,11 @@ pub(super) fn open(layout: &Layout, disks: &Disks, options: &Options) -> Result<
 
 fn attempt(layout: &Layout, disks: &Disks, options: &Options) -> Result<Opened, Error> {
     let fixed = layout.read_settings()?;
-    let view = existing_view(layout, fixed.as_ref(), options)?.unwrap_or_else(|why| {
-        tracing::warn!(why, "the view cannot be used and is built anew");
+    let view = existing_view(layout, fixed.as_ref(), options)?.unwrap_or_else(|unusable| {
+        match unusable {
+            Unusable::Unfinished => tracing::info!("a rebuild of the view was not finished: it is begun again"),
+            Unusable::Damaged(why) => tracing::warn!(why, "the view cannot be used and is built anew"),
+        }
         None
     });
     let vouched = vouched(disks, fixed.as_ref(), view.as_ref())?;
@@ -110,7 +113,18 @@ pub(super) fn open_journal(disks: &Disks, options: &Options, vouched: Lsn) -> Re
 }
 
 /// The view that is there, if there is one, or why it cannot be used and is to be built anew.
-pub(super) type Existing = Result<Option<View>, String>;
+pub(super) type Existing = Result<Option<View>, Unusable>;
+
+/// Why a view cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(super) enum Unusable {
+    /// Its process ended while it was built: nothing is wrong.
+    #[error("its rebuild was not finished")]
+    Unfinished,
+    /// It is not what it should be.
+    #[error("{0}")]
+    Damaged(String),
+}
 
 /// Opens the view that is there.
 ///
@@ -121,7 +135,7 @@ pub(super) fn existing_view(layout: &Layout, fixed: Option<&Fixed>, options: &Op
         return Ok(Ok(None));
     }
     if let Some(why) = layout.condemned() {
-        return Ok(Err(why));
+        return Ok(Err(Unusable::Damaged(why)));
     }
     let open = || {
         let view = View::open(layout.trees().open(options.view_cache_bytes)?, Meta::default())?;
@@ -136,20 +150,18 @@ pub(super) fn existing_view(layout: &Layout, fixed: Option<&Fixed>, options: &Op
             tracing::warn!(%error, "the view does not open, and there is no room");
             return Err(Error::Full);
         }
-        Err(error) => return Ok(Err(error.to_string())),
+        Err(error) => return Ok(Err(Unusable::Damaged(error.to_string()))),
     };
     let meta = view.meta();
-    let unusable = |view: View, why: &str| {
-        view.close();
-        Ok(Err(why.to_owned()))
+    let unusable = if !meta.complete {
+        Unusable::Unfinished
+    } else if fixed.is_none_or(|fixed| fixed.store_id != hex::encode(meta.store_id)) {
+        Unusable::Damaged("it is of another store".to_owned())
+    } else {
+        return Ok(Ok(Some(view)));
     };
-    if !meta.complete {
-        return unusable(view, "it was not built to the end");
-    }
-    if fixed.is_none_or(|fixed| fixed.store_id != hex::encode(meta.store_id)) {
-        return unusable(view, "it is of another store");
-    }
-    Ok(Ok(Some(view)))
+    view.close();
+    Ok(Err(unusable))
 }
 
 /// Whether so little room is left that whatever uses the view may have failed for that: sled panics at some calls.
@@ -167,6 +179,8 @@ pub(super) fn fresh_view(layout: &Layout, recovery: &Recovery, options: &Options
     layout.trees().set_aside()?;
     let meta = Meta { store_id: recovery.store_id.0, scan_from: Lsn(1), ..Meta::default() };
     let view = View::open(layout.trees().open(options.view_cache_bytes)?, meta)?;
+    // Written out before anything else, so that one whose process ends on the way says that it is not finished.
+    view.apply(&[], meta).and_then(|()| view.flush())?;
     layout.acquit_view()?;
     Ok(view)
 }

@@ -7,10 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tempfile::TempDir;
 
 use crate::store::contract::facts::{queued, sub};
+use crate::store::disk::Disk as _;
 use crate::store::disk::sim::{Dice, SimDisk};
 use crate::store::embedded::EmbeddedStore;
 use crate::store::layout::Layout;
-use crate::store::open::Disks;
+use crate::store::open::{Disks, Unusable, existing_view};
 use crate::store::tree::sim::SimTrees;
 use crate::store::{Error, Options, Store};
 
@@ -98,4 +99,31 @@ fn what_a_rebuild_left_that_was_cut_off_is_removed() {
     std::fs::write(&left, "half a record").unwrap();
     drop(EmbeddedStore::open(dir.path(), options(None)).unwrap());
     assert!(!left.exists() && dir.path().join("store.toml").exists());
+}
+
+#[test]
+fn a_rebuild_that_was_cut_off_at_any_call_is_no_damage() {
+    for calls in 0.. {
+        let (files, view) = (SimDisk::default(), SimTrees::default());
+        let disks = Disks { journal: Arc::new(SimDisk::default()), seen: Arc::new(SimDisk::default()) };
+        let layout = Layout::on(Path::new("sim"), Arc::new(files.clone()), Arc::new(view.clone()));
+        drop(EmbeddedStore::by_steps(&layout, &disks, &options(None)).unwrap());
+        view.lose();
+        view.fail_after(Some(calls));
+        let opened = EmbeddedStore::by_steps(&layout, &disks, &options(None));
+        let is_done = opened.is_ok();
+        drop(opened);
+        view.crash(&mut Dice(calls));
+        // One that is killed does not live to say that its view failed.
+        let _ = files.remove("view.damaged");
+        let fixed = layout.read_settings().unwrap();
+        if let Err(unusable) = existing_view(&layout, fixed.as_ref(), &options(None)).unwrap() {
+            assert_eq!(unusable, Unusable::Unfinished, "after {calls} calls");
+        }
+        view.kill();
+        drop(EmbeddedStore::by_steps(&layout, &disks, &options(None)).unwrap());
+        if is_done {
+            break;
+        }
+    }
 }
