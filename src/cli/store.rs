@@ -29,7 +29,10 @@ Examples:
   tollgate store check --data /var/lib/tollgate --json
 
 Reads the whole journal, folds it, and compares what comes of it with the view, pair by pair: so each entity is \
-proved to be what its entries say. Exit code 1 if anything is wrong.";
+proved to be what its entries say. Reads the files of seen ids too. Exit code 1 if anything is wrong.
+
+The comparison needs room in the data directory for files named `rebuild.*`, up to about the size of the journal. \
+Without it all the rest is read, and `disk_full` says that the view was not compared.";
 
 const REBUILD_EXAMPLES: &str = "\
 Examples:
@@ -38,6 +41,10 @@ Examples:
 
 The view holds only what the journal implies, so nothing is lost. A server does this by itself when it finds its \
 view damaged.";
+
+/// What is not known if there is no room.
+const NOT_COMPARED: &str = "the view was not compared with the journal: that needs room on the disk, up to about the size \
+    of the journal";
 
 #[derive(clap::Subcommand)]
 #[command(after_help = EXAMPLES)]
@@ -63,6 +70,8 @@ pub(super) struct Args {
 #[derive(Serialize)]
 struct Found<'a> {
     ok: bool,
+    /// Whether the view was compared with the journal: it is not if there is no room for that.
+    compared: bool,
     data: String,
     last: u64,
     deliveries: u64,
@@ -132,7 +141,8 @@ fn tell(data: &std::path::Path, report: &Report, sound: &str, context: &Context)
     let data = data.display().to_string();
     if context.out.is_json() {
         context.out.document(&Found::of(data, report))?;
-        return if report.is_sound() { Ok(()) } else { Err(Failure::told(code::STORE_CORRUPT.exit_code())) };
+        let is_proved = report.is_sound() && !report.lacks_room;
+        return if is_proved { Ok(()) } else { Err(Failure::told(code::STORE_CORRUPT.exit_code())) };
     }
     if !report.is_sound() {
         let mut details: Vec<_> =
@@ -140,9 +150,16 @@ fn tell(data: &std::path::Path, report: &Report, sound: &str, context: &Context)
         if report.more_problems > 0 {
             details.push(format!("and {} more", report.more_problems));
         }
+        if report.lacks_room {
+            details.push(NOT_COMPARED.to_owned());
+        }
         let fix = "A view is built anew by `tollgate store rebuild`; what is wrong with the journal needs the named \
-            file from a backup.";
+            file from a backup, and what is wrong with seen ids is made anew once the named file is removed.";
         return Err(Failure::of_all(code::STORE_CORRUPT, details).with_fix(fix));
+    }
+    if report.lacks_room {
+        let detail = format!("the journal and the seen ids in {data} are sound, but {NOT_COMPARED}");
+        return Err(Failure::new(code::DISK_FULL, detail).with_fix("Free some space, then check again."));
     }
     context.out.line(&format!("the store in {data} {sound}"))?;
     context.out.pairs(&facts(report))
@@ -181,9 +198,11 @@ impl<'a> Found<'a> {
             dead_letters,
             problems,
             more_problems,
+            lacks_room,
         } = report;
         Self {
             ok: report.is_sound(),
+            compared: !lacks_room,
             data,
             last: last.0,
             deliveries: *deliveries,

@@ -1,7 +1,8 @@
 //! Checking a store that is closed, and building its view anew.
 //!
 //! A check reads the whole journal, folds it as a rebuild does, and compares what comes of it with the view pair by pair:
-//! so an entity is proved to be the fold of its entries, and every list and count to be what the journal implies.
+//! so an entity is proved to be the fold of its entries, and every list and count to be what the journal implies. The files
+//! of seen ids are read too. Only the comparison needs room on the disk, for what it folds: without it the rest is told.
 
 use std::iter::Peekable;
 use std::path::Path;
@@ -17,6 +18,7 @@ use super::open::{Disks, Opened, existing_view, open, open_journal, vouched};
 use super::rebuild::{self, Folded, Merge};
 use super::records::Record;
 use super::replay::Replay;
+use super::seen::Seen;
 use super::shared::Shared;
 use super::view::View;
 use super::{Error, Options};
@@ -55,6 +57,8 @@ pub struct Report {
     pub problems: Vec<Problem>,
     /// How many problems there are besides those listed.
     pub more_problems: u64,
+    /// Whether there was no room to compare the view with the journal; all else was read.
+    pub lacks_room: bool,
 }
 
 /// Something that is wrong.
@@ -75,10 +79,17 @@ pub fn check(dir: &Path, options: &Options) -> Result<Report, Error> {
     let (_lock, fixed) = existing(&layout)?;
     let disks = Disks::of(&layout)?;
     let mut report = Report::default();
-    let view = existing_view(&layout, Some(&fixed), options)?.unwrap_or_else(|why| {
-        report.add(layout.view().display().to_string(), format!("{why}; it is built anew when the store is opened"));
-        None
-    });
+    let view = match existing_view(&layout, Some(&fixed), options) {
+        Err(Error::Full) => {
+            report.lacks_room = true;
+            None
+        }
+        found => found?.unwrap_or_else(|why| {
+            report
+                .add(layout.view().display().to_string(), format!("{why}; it is built anew when the store is opened"));
+            None
+        }),
+    };
     let vouched = vouched(&disks, Some(&fixed), view.as_ref())?;
     let (journal, recovery) = match open_journal(&disks, options, vouched) {
         Ok(opened) => opened,
@@ -92,8 +103,18 @@ pub fn check(dir: &Path, options: &Options) -> Result<Report, Error> {
         report.add(layout.settings().display().to_string(), "it is of another store than the journal".to_owned());
     }
     report.last = recovery.last;
-    let proved =
-        report.read(&journal.reader()) && report.prove(&layout, options, fixed.shards, &journal.reader(), view)?;
+    for (place, why) in Seen::check(&*disks.seen, recovery.store_id)? {
+        report.add(place, format!("{why}; remove it, and it is made anew from the journal"));
+    }
+    let is_read = report.read(&journal.reader());
+    let proved = is_read
+        && match report.prove(&layout, options, fixed.shards, &journal.reader(), view) {
+            Err(Error::Full) => {
+                report.lacks_room = true;
+                false
+            }
+            proved => proved?,
+        };
     if !proved {
         tracing::warn!("the view was not compared");
     }

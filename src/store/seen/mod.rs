@@ -10,6 +10,7 @@
 //! the journal. Files are written by [`Work`], which may run on another thread.
 
 mod bucket;
+mod check;
 #[cfg(any(test, fuzzing))]
 #[allow(
     clippy::expect_used,
@@ -123,6 +124,14 @@ impl Seen {
     /// [`Error::Io`].
     pub fn reaches(disk: &dyn Disk, store_id: StoreId) -> Result<Lsn, Error> {
         open::reaches(disk, store_id)
+    }
+
+    /// Reads all files of a folder; answers what is wrong with them, each with its place. Changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn check(disk: &dyn Disk, store_id: StoreId) -> Result<Vec<(String, String)>, Error> {
+        check::check(disk, store_id)
     }
 
     /// What is known of an id; the oldest if it stands twice.

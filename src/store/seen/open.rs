@@ -142,10 +142,23 @@ pub(super) fn write_forgotten(disk: &dyn Disk, store_id: StoreId, through: Lsn) 
 
 /// Up to which LSN all ids are forgotten; 0 if the note is missing or wrong: then they are found again in the journal.
 fn read_forgotten(disk: &dyn Disk, store_id: StoreId) -> Result<Lsn, Error> {
+    Ok(forgotten(disk, store_id)?.and_then(Result::ok).unwrap_or_default())
+}
+
+/// The name of the note on what is forgotten and what is wrong with it, if there is one and something is.
+pub(super) fn is_forgotten_whole(
+    disk: &dyn Disk,
+    store_id: StoreId,
+) -> Result<Option<(&'static str, &'static str)>, Error> {
+    Ok(forgotten(disk, store_id)?.and_then(Result::err).map(|why| (FORGOTTEN_FILE, why)))
+}
+
+/// What the note says, or what is wrong with it, if there is one.
+fn forgotten(disk: &dyn Disk, store_id: StoreId) -> Result<Option<Result<Lsn, &'static str>>, Error> {
     let mut bytes = [0; FORGOTTEN_LEN];
     let read = match disk.open(FORGOTTEN_FILE).and_then(|file| file.read_at(&mut bytes, 0)) {
         Ok(read) => read,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Lsn(0)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(failed(format!("reading `{}`", disk.place(FORGOTTEN_FILE)), &error)),
     };
     let (head, rest) = bytes.split_at(8);
@@ -155,5 +168,6 @@ fn read_forgotten(disk: &dyn Disk, store_id: StoreId) -> Result<Lsn, Error> {
     let is_whole = read == FORGOTTEN_LEN && sum == crc32fast::hash(body).to_be_bytes();
     let is_ours = head.starts_with(&FORGOTTEN_MAGIC) && head.get(4) == Some(&FORGOTTEN_VERSION) && id == store_id.0;
     let through = through.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
-    Ok(if is_whole && is_ours { Lsn(through) } else { Lsn(0) })
+    let wrong = "it is not what was written: old ids are found again in the journal";
+    Ok(Some(if is_whole && is_ours { Ok(Lsn(through)) } else { Err(wrong) }))
 }

@@ -158,3 +158,35 @@ async fn a_store_that_is_open_or_absent_is_not_checked() {
         assert!(matches!(answer, Err(Error::Locked { .. })), "{answer:?}");
     }
 }
+
+#[tokio::test]
+async fn every_byte_of_the_seen_ids_is_checked() {
+    let dir = TempDir::new().unwrap();
+    let mut small = options();
+    small.journal.segment_bytes = 4 << 10;
+    let store = EmbeddedStore::open(dir.path(), small.clone()).unwrap();
+    for n in 0..40 {
+        store.append(queued(&format!("evt_{n}"), &sub("sub_a"), "active")).await.unwrap();
+    }
+    store.close().await.unwrap();
+    // What was sealed last is in a file after the next opening.
+    EmbeddedStore::open(dir.path(), small.clone()).unwrap().close().await.unwrap();
+    assert_eq!(problems(&check(dir.path(), &small).unwrap()), Vec::<String>::new());
+    let files = fs::read_dir(dir.path().join("seen")).unwrap().map(|entry| entry.unwrap().path());
+    let files: Vec<_> = files.filter(|path| path.extension().is_some_and(|ending| ending == "seen")).collect();
+    assert!(!files.is_empty());
+    for path in &files {
+        let whole = fs::read(path).unwrap();
+        // The header, the first id, the zeros behind the last, the checksum of the block, and the filter.
+        for at in [30, 4096, 8000, 8191, whole.len() - 20] {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 1;
+            fs::write(path, bytes).unwrap();
+            let found = problems(&check(dir.path(), &small).unwrap());
+            assert!(matches!(&found[..], [one] if one.contains(path.to_str().unwrap())), "byte {at}: {found:?}");
+        }
+        fs::remove_file(path).unwrap();
+    }
+    EmbeddedStore::open(dir.path(), small.clone()).unwrap().close().await.unwrap();
+    assert_eq!(problems(&check(dir.path(), &small).unwrap()), Vec::<String>::new(), "they are made anew");
+}

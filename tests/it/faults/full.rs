@@ -160,6 +160,11 @@ fn a_start_on_a_disk_that_is_full_after_a_kill_waits_for_room_and_loses_nothing(
         server.terminate();
         assert_eq!(server.exit_code(), Some(0));
     }
+    let filler = disk.fill(0);
+    let (sound, why) = Server::check(&data);
+    assert!(!sound && why.contains("are sound, but the view was not compared") && why.contains("disk_full"), "{why}");
+    std::fs::remove_file(filler).unwrap();
+    assert_eq!(Server::check(&data), (true, String::new()));
 }
 
 /// Waits until a server that has just begun says whether it is ready; answers the code if it is not.
