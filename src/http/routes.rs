@@ -3,6 +3,8 @@
 //! The server is built from this table, and the tests of keys and of the OpenAPI document go through it: a route
 //! that is not here does not exist, and one that is here can't be forgotten.
 
+use std::rc::Rc;
+
 use actix_web::body::BoxBody;
 use actix_web::dev::{ServiceFactory, ServiceRequest, ServiceResponse};
 use actix_web::http::{ConnectionType, Method, header};
@@ -81,7 +83,7 @@ fn mount(app: &mut web::ServiceConfig) {
         let (same, others): (Vec<_>, Vec<_>) = routes.into_iter().partition(|route| route.path == path);
         routes = others;
         let allow = same.iter().map(Route::allow).collect::<Vec<_>>().join(", ");
-        let needs: Vec<_> = same.iter().map(|route| (route.method.clone(), route.needs)).collect();
+        let needs: Rc<[_]> = same.iter().map(|route| (route.method.clone(), route.needs)).collect();
         let mut resource = web::resource(pattern(path));
         for route in &same {
             resource = resource.route(route.mounted());
@@ -91,7 +93,7 @@ fn mount(app: &mut web::ServiceConfig) {
             async move { Err::<HttpResponse, _>(problem) }
         });
         let resource = resource.default_service(wrong).wrap(from_fn(move |request, next| {
-            let needs = needs.clone();
+            let needs = Rc::clone(&needs);
             async move { auth::check(&needs, request, next).await }
         }));
         app.service(resource);
