@@ -32,8 +32,24 @@ pub(super) struct Applier {
     walked: bool,
     /// Whether the next turn is the walk's.
     walks: bool,
-    /// Commits up to here may judge events beyond the window's cursor: they are of an earlier run.
-    judged_upto: Lsn,
+    earlier: Earlier,
+}
+
+/// What earlier runs decided.
+#[derive(Clone, Copy)]
+pub(super) struct Earlier {
+    /// Their last record.
+    pub(super) last: Lsn,
+    /// The newest record with an event that they decided.
+    pub(super) judged: Lsn,
+}
+
+impl Earlier {
+    /// Up to where commits may stand that judge events from a record on. This run's judge only what the window has held,
+    /// so beyond what was decided before there are none: a backlog must not be read to its end for each part of it.
+    pub(super) fn judged_upto(self, from: Lsn) -> Lsn {
+        if from > self.judged { Lsn(0) } else { self.last }
+    }
 }
 
 /// What the applier does next.
@@ -64,8 +80,18 @@ pub(super) enum Step {
 }
 
 impl Applier {
-    pub(super) fn new(shared: Arc<Shared>, meta: Meta, judged_upto: Lsn) -> Self {
-        Self { shared, meta, walked: false, walks: false, judged_upto }
+    pub(super) fn new(shared: Arc<Shared>, meta: Meta, earlier: Earlier) -> Self {
+        Self { shared, meta, walked: false, walks: false, earlier }
+    }
+
+    /// What earlier runs decided.
+    pub(super) fn earlier(&self) -> Earlier {
+        self.earlier
+    }
+
+    /// Earlier runs decided an event of this record.
+    pub(super) fn learn_judged(&mut self, lsn: Lsn) {
+        self.earlier.judged = self.earlier.judged.max(lsn);
     }
 
     /// What the view says of itself.
@@ -204,7 +230,8 @@ impl Applier {
         };
         let bounds = Bounds { events: wanted, decoded_bytes: self.shared.options.window_decoded_bytes };
         let gatherer = Gatherer::new(self.shared.shards, bounds, from);
-        let found = gather(self.shared.reader.scan(from), gatherer, REFILL_RECORDS, synced, self.judged_upto)?;
+        let judged_upto = self.earlier.judged_upto(from);
+        let found = gather(self.shared.reader.scan(from), gatherer, REFILL_RECORDS, synced, judged_upto)?;
         let mut state = self.shared.state();
         let synced = state.synced;
         let fresh = state.window.refill(found.arrivals, found.cursor, synced);

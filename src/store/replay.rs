@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, RwLock};
 
-use super::applier::Applier;
+use super::applier::{Applier, Earlier};
 use super::change::{self, Before, Change};
 use super::gather::{Gatherer, gather};
 use super::ids::SeenIds;
@@ -39,7 +39,7 @@ impl Replay {
     ) -> Result<Self, Error> {
         let (meta, last) = (view.meta(), reader.synced());
         let shared = Arc::new(shared(layout, options, shards, reader, view)?);
-        let applier = Applier::new(Arc::clone(&shared), meta, last);
+        let applier = Applier::new(Arc::clone(&shared), meta, Earlier { last, judged: Lsn(0) });
         Ok(Self { shared, applier, last })
     }
 
@@ -57,6 +57,9 @@ impl Replay {
                 continue;
             }
             let record = Record::decode(lsn, bytes)?;
+            if let Record::Commit(commit) = &record {
+                commit.judged.iter().for_each(|judged| self.applier.learn_judged(judged.position.lsn));
+            }
             if let Some(ids) = ids.as_deref_mut() {
                 if let Record::Delivery(delivery) = &record {
                     ids.replay(lsn, delivery);
@@ -96,7 +99,8 @@ impl Replay {
         while state.window.wanted() > 0 {
             let bounds = Bounds { events: state.window.wanted(), ..bounds(&self.shared.options) };
             let gatherer = Gatherer::new(self.shared.shards, bounds, found.cursor);
-            found = gather(self.shared.reader.scan(found.cursor), gatherer, usize::MAX, self.last, self.last)?;
+            let judged_upto = self.applier.earlier().judged_upto(found.cursor);
+            found = gather(self.shared.reader.scan(found.cursor), gatherer, usize::MAX, self.last, judged_upto)?;
             state.window.refill(found.arrivals, found.cursor, self.last);
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What the applier does when a view finds no space.
+//! What the applier does when a view finds no space, and how much it reads to fill the window again.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,11 +9,13 @@ use super::super::disk::sim::{Dice, SimDisk};
 use super::super::embedded::EmbeddedStore;
 use super::super::keys::Key;
 use super::super::layout::Layout;
-use super::super::open::Disks;
+use super::super::open::{Disks, Opened, open};
 use super::super::tree::sim::SimTrees;
 use super::super::tree::{Pairs, See, Tree, Trees};
 use super::super::{Action, Command, Error, Options, Store};
-use crate::domain::{Lsn, Timestamp};
+use super::Step;
+use crate::domain::{Disposition, Lsn, Position, Shard, Timestamp};
+use crate::store::contract::facts::{commit, judged, queued, sub};
 
 /// Trees that find no space while they are told so. Clones are the same place.
 #[derive(Clone, Default)]
@@ -116,4 +118,75 @@ async fn the_applier_stops_the_store_when_its_view_finds_no_space_and_the_next_o
     }
     view.trees.crash(&mut Dice(1));
     assert_eq!(open().machines().await.unwrap().get("m"), Some(&(3, [7; 32])));
+}
+
+/// A store in memory, small enough that its window meets its bound.
+struct Small {
+    files: SimDisk,
+    journal: SimDisk,
+    layout: Layout,
+    disks: Disks,
+    options: Options,
+}
+
+impl Small {
+    fn new() -> Self {
+        let (files, journal) = (SimDisk::default(), SimDisk::default());
+        let layout = Layout::on(Path::new("sim"), Arc::new(files.clone()), Arc::new(SimTrees::default()));
+        let disks = Disks { journal: Arc::new(journal.clone()), seen: Arc::new(SimDisk::default()) };
+        // Nothing goes to the view by itself.
+        let gather_for = Duration::from_secs(3600);
+        let mut options = Options { shards: Some(1), window_events: 10, gather_for, ..Options::default() };
+        options.journal.segment_bytes = 4000;
+        Self { files, journal, layout, disks, options }
+    }
+
+    /// A store whose window holds all that will be pending.
+    fn begin(&self) -> EmbeddedStore {
+        let options = Options { window_events: 1000, ..self.options.clone() };
+        EmbeddedStore::open_on(&self.layout, self.layout.lock().unwrap(), &self.disks, &options).unwrap()
+    }
+
+    fn open(&self) -> Opened {
+        open(&self.layout, &self.disks, &self.options).unwrap()
+    }
+}
+
+/// Takes what the window holds, as if it were decided.
+fn drain(opened: &Opened) -> Vec<Position> {
+    let mut state = opened.replay.shared.state();
+    let held: Vec<Position> = state.window.of_shard(Shard(0), 1000).iter().map(|slot| slot.position).collect();
+    for position in &held {
+        state.window.remove(Shard(0), &sub("sub_a"), *position);
+    }
+    held
+}
+
+#[tokio::test]
+async fn a_long_backlog_is_read_once_after_a_restart_and_not_to_its_end_for_each_filling_of_the_window() {
+    let small = Small::new();
+    let store = small.begin();
+    for n in 0..400 {
+        store.append(queued(&format!("evt_{n}"), &sub("sub_a"), "active")).await.unwrap();
+    }
+    // Beyond what the window holds after the restart.
+    let early = [12, 15].map(|lsn| Position { lsn: Lsn(lsn), item: 0 });
+    let mut decided = commit(&sub("sub_a"), None, store.adopt(Shard(0)).await.unwrap());
+    decided.judged = early.iter().map(|position| judged(*position, Disposition::Done)).collect();
+    store.commit(decided).await.unwrap();
+    drop(store);
+    let mut opened = small.open();
+    let (before, mut fillings, mut met) = (small.journal.reads(), 0, Vec::new());
+    loop {
+        met.extend(drain(&opened));
+        if opened.replay.applier.step(false).unwrap() != Step::Worked {
+            break;
+        }
+        fillings += 1;
+    }
+    let must: Vec<Position> =
+        (1..=400).map(|lsn| Position { lsn: Lsn(lsn), item: 0 }).filter(|position| !early.contains(position)).collect();
+    assert_eq!(met, must, "each that is undecided, once");
+    let reads = small.journal.reads() - before;
+    assert!(fillings > 30 && reads < 10 * fillings, "{reads} reads for {fillings} fillings");
 }
