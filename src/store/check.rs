@@ -246,11 +246,18 @@ impl Report {
     }
 
     fn count(&mut self, counts: Counts) {
-        let count = |count: i64| u64::try_from(count).unwrap_or(0);
-        self.entities = count(counts.entities);
-        self.pending = count(counts.pending);
-        self.retries = count(counts.retries);
-        self.dead_letters = count(counts.dead_letters);
+        let Counts { pending, retries, checks, dead_letters, entities } = counts;
+        let mut count = |count: i64, of: &str| {
+            u64::try_from(count).unwrap_or_else(|_| {
+                self.add("journal".to_owned(), format!("it implies {count} {of}"));
+                0
+            })
+        };
+        let _ = count(checks, "checks");
+        let counted = (count(entities, "entities"), count(pending, "events without a decision"));
+        let others = (count(retries, "retries"), count(dead_letters, "dead letters"));
+        (self.entities, self.pending) = counted;
+        (self.retries, self.dead_letters) = others;
     }
 
     fn compare(&mut self, view: &Shared, proof: &Folded) -> Result<(), Error> {

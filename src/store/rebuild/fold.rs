@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::domain::{Attempt, Disposition, EntityKey, Judged, Lsn, Position};
+use crate::domain::{Attempt, EntityKey, Judged, Lsn, Position};
 use crate::store::Error;
 use crate::store::change::{self, Before, Change, Counts, Stored, Value};
 use crate::store::keys::{self, Key, Table};
@@ -95,13 +95,9 @@ impl Fold {
         if let Some((_, Some(waiting))) = self.writes.get(&key) {
             return Ok(Before::Waiting(change::decode(&key, &waiting.bytes()?)?));
         }
-        match judged.disposition {
-            Disposition::Done => Ok(Before::Fresh { attempts: Vec::new() }),
-            Disposition::Retry { .. } | Disposition::Wait { .. } | Disposition::Dead { .. } => {
-                let detail = format!("no event of `{entity}` waits at {}", judged.position);
-                Err(records::corrupt(judged.position.lsn, detail))
-            }
-        }
+        // Every arrival was met: it is not there, or is decided already.
+        let detail = format!("no event of `{entity}` waits at {}", judged.position);
+        Err(records::corrupt(judged.position.lsn, detail))
     }
 
     /// Writes the run. What was deleted is left out, unless it is of another partition that has its value.

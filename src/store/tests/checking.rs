@@ -10,7 +10,10 @@ use crate::domain::{Disposition, Lsn, Position};
 use crate::store::check::{Report, check, rebuild};
 use crate::store::contract::facts::{at, commit, dead, entry, field_entry, judged, queued, retry, sub};
 use crate::store::embedded::EmbeddedStore;
+use crate::store::journal::Journal;
 use crate::store::keys::{self, DueKey};
+use crate::store::layout::Layout;
+use crate::store::records::{CommandRecord, CommitRecord, Record, StoredAction};
 use crate::store::redo::Write;
 use crate::store::view::{Meta, View};
 use crate::store::{Error, Options, Store};
@@ -42,6 +45,13 @@ fn tamper(dir: &Path, tamper: impl FnOnce(&View) -> Vec<Write>) {
     let (writes, meta) = (tamper(&view), view.meta());
     view.apply(&writes, meta).unwrap();
     view.close();
+}
+
+/// Appends a record to a closed store, as no store ever would.
+fn append(dir: &Path, record: &Record) {
+    let (mut journal, _) = Journal::open(&Layout::new(dir).journal(), options().journal, Lsn(0)).unwrap();
+    journal.append(&[record.encode().unwrap()]).unwrap();
+    journal.close().unwrap();
 }
 
 fn problems(report: &Report) -> Vec<String> {
@@ -88,6 +98,41 @@ async fn every_difference_between_view_and_journal_is_named() {
     }
     rebuild(dir.path(), &options()).unwrap();
     assert!(check(dir.path(), &options()).unwrap().is_sound());
+}
+
+#[tokio::test]
+async fn an_event_that_is_decided_twice_is_told_and_the_view_is_not_built_from_it() {
+    let dir = TempDir::new().unwrap();
+    furnish(dir.path()).await;
+    let first = Position { lsn: Lsn(1), item: 0 };
+    let again = CommitRecord {
+        entity: sub("sub_a"),
+        version: 2,
+        judged: vec![judged(first, Disposition::Done)],
+        entries: [].into(),
+        fetched: None,
+        body: Vec::new().into(),
+    };
+    append(dir.path(), &Record::Commit(again));
+    let named = problems(&check(dir.path(), &options()).unwrap());
+    assert!(named.len() == 1 && named[0].contains("no event of") && named[0].contains("waits at 1.0"), "{named:?}");
+    let refused = rebuild(dir.path(), &options());
+    assert!(matches!(refused, Err(Error::Corrupt { .. })), "{refused:?}");
+}
+
+#[tokio::test]
+async fn a_count_below_nothing_is_told() {
+    let dir = TempDir::new().unwrap();
+    furnish(dir.path()).await;
+    let dead = Position { lsn: Lsn(3), item: 0 };
+    for _ in 0..2 {
+        let action = StoredAction::Discard { dead };
+        append(dir.path(), &Record::Command(CommandRecord { by: "ops".into(), at: at(9), action }));
+    }
+    let report = check(dir.path(), &options()).unwrap();
+    let named = problems(&report);
+    assert!(named.len() == 1 && named[0].contains("-1 dead letters"), "{named:?}");
+    assert_eq!(report.dead_letters, 0);
 }
 
 #[tokio::test]
