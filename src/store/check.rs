@@ -265,6 +265,14 @@ impl Report {
         if is != must {
             self.add("view".to_owned(), format!("it counts {is:?}, the journal implies {must:?}"));
         }
+        let scan_from = view.with_view(|view| Ok(view.meta().scan_from))?;
+        if let Some(waits) = proof.waits().filter(|waits| *waits < scan_from) {
+            let detail = format!("it would pass over the undecided event at record {}", waits.0);
+            self.add("view".to_owned(), format!("it says to read on from record {}: {detail}", scan_from.0));
+        } else if scan_from > Lsn(self.last.0 + 1) {
+            let detail = format!("it says to read on from record {}, the journal ends at {}", scan_from.0, self.last.0);
+            self.add("view".to_owned(), detail);
+        }
         view.with_view(View::prove)?;
         let mut meant = proof.pairs()?.peekable();
         let mut range = keys::everything();

@@ -190,6 +190,11 @@ impl Folded {
         self.sum.counts
     }
 
+    /// The oldest record with an event that waits for its first decision.
+    pub(super) fn waits(&self) -> Option<Lsn> {
+        self.sum.waits
+    }
+
     /// All pairs in the order of keys.
     pub(super) fn pairs(&self) -> Result<Merge, Error> {
         Merge::new(&self.scratch, &self.runs)

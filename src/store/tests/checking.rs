@@ -136,6 +136,20 @@ async fn a_count_below_nothing_is_told() {
 }
 
 #[tokio::test]
+async fn a_view_that_would_pass_over_an_undecided_event_is_told() {
+    let dir = TempDir::new().unwrap();
+    furnish(dir.path()).await;
+    for (scan_from, is_sound) in [(1, true), (4, true), (5, false), (6, false)] {
+        let view = View::open_at(&dir.path().join("view"), 1 << 20, Meta::default()).unwrap();
+        view.apply(&[], Meta { scan_from: Lsn(scan_from), ..view.meta() }).unwrap();
+        view.close();
+        let named = problems(&check(dir.path(), &options()).unwrap());
+        assert_eq!(named.is_empty(), is_sound, "{scan_from}: {named:?}");
+        assert!(is_sound || named[0].contains("event at record 4"), "{named:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_damaged_journal_is_told_with_its_place() {
     let dir = TempDir::new().unwrap();
     furnish(dir.path()).await;
