@@ -32,6 +32,8 @@ pub(super) struct Applier {
     walked: bool,
     /// Whether the next turn is the walk's.
     walks: bool,
+    /// Whether there was no space for the last table.
+    tight: bool,
     earlier: Earlier,
 }
 
@@ -81,7 +83,7 @@ pub(super) enum Step {
 
 impl Applier {
     pub(super) fn new(shared: Arc<Shared>, meta: Meta, earlier: Earlier) -> Self {
-        Self { shared, meta, walked: false, walks: false, earlier }
+        Self { shared, meta, walked: false, walks: false, tight: false, earlier }
     }
 
     /// What earlier runs decided.
@@ -171,6 +173,10 @@ impl Applier {
         if self.walks && state.ending == Ending::Open {
             return Task::Walk;
         }
+        // Turns go on while the view waits for space, as far as there is room in memory.
+        if self.tight && state.window.wanted() > 0 {
+            return Task::Refill;
+        }
         if (gathered || self.is_ripe(state))
             && let Some(table) = state.overlay.freeze()
         {
@@ -201,6 +207,7 @@ impl Applier {
         meta.counts += table.counts;
         let (disk, writes) = (self.shared.layout.files(), table.encode()?);
         let written = self.shared.with_view(|view| redo::write(disk, view, &writes, meta))?;
+        self.tight = !written;
         if written {
             self.applied(meta, table.through);
         }

@@ -190,3 +190,36 @@ async fn a_long_backlog_is_read_once_after_a_restart_and_not_to_its_end_for_each
     let reads = small.journal.reads() - before;
     assert!(fillings > 30 && reads < 10 * fillings, "{reads} reads for {fillings} fillings");
 }
+
+#[tokio::test]
+async fn a_window_is_filled_again_while_there_is_no_space_for_what_the_view_lacks() {
+    let small = Small::new();
+    let store = small.begin();
+    for n in 0..30 {
+        store.append(queued(&format!("evt_{n}"), &sub("sub_a"), "active")).await.unwrap();
+    }
+    // More than one batch of the view, so that a redo file is needed.
+    for machine in 0..250 {
+        let action =
+            Action::MachineChanged { machine: format!("m{machine}").as_str().into(), version: 1, sha256: [7; 32] };
+        store.command(Command { by: Arc::from("test"), at: Timestamp::EPOCH, action }).await.unwrap();
+    }
+    drop(store);
+    let mut opened = small.open();
+    small.files.limit_space(Some(0));
+    assert_eq!(does(&mut opened, Step::Pause), Some(Step::Pause));
+    let mut met = Vec::new();
+    for _ in 0..10 {
+        met.extend(drain(&opened));
+        opened.replay.applier.step(true).unwrap();
+    }
+    assert_eq!(met.len(), 30, "{met:?}");
+    assert_eq!(does(&mut opened, Step::Pause), Some(Step::Pause), "it is tried again and again");
+    small.files.limit_space(None);
+    assert_eq!(does(&mut opened, Step::Applied), Some(Step::Applied));
+}
+
+/// Steps until this is done, which other work may stand before.
+fn does(opened: &mut Opened, step: Step) -> Option<Step> {
+    (0..10).map(|_| opened.replay.applier.step(true).unwrap()).find(|done| *done == step)
+}
