@@ -47,7 +47,11 @@ pub(crate) async fn look(world: Rc<World>) {
         }
         for entity in page.items {
             world.account.count("entity looked at");
-            world.shown.borrow_mut().insert((entity.key.clone(), entity.version), entity);
+            let version = (entity.key.clone(), entity.version);
+            let before = world.shown.borrow_mut().insert(version, entity.clone());
+            if let Some(before) = before.filter(|before| *before != entity) {
+                world.violate(format!("shown was {before:?}, and then {entity:?}"));
+            }
         }
     }
 }
