@@ -28,7 +28,7 @@ impl World {
         let (mut crashes, mut drains) = (plan.crashes, plan.drains);
         for nth in 0.. {
             let life = Life::begin();
-            self.excused.set(self.flipped.get());
+            self.excused.set(false);
             self.prepare(nth, crashes > 0);
             let started = tokio::select! {
                 biased;
@@ -39,7 +39,7 @@ impl World {
             let process = match started {
                 Ok(process) => process,
                 Err(why) => {
-                    if !burnt && !self.excused.get() {
+                    if !burnt && !self.is_excused() {
                         return self.violate(why);
                     }
                     self.account.say(|| format!("the process dies while it starts ({why})"));
@@ -57,7 +57,7 @@ impl World {
             *self.process.borrow_mut() = None;
             match how {
                 End::Done => return,
-                End::Stopped(why) if !self.excused.get() => return self.violate(format!("it stops by itself: {why}")),
+                End::Stopped(why) if !self.is_excused() => return self.violate(format!("it stops by itself: {why}")),
                 End::Stopped(_) => {}
                 End::Crash { .. } | End::Burnt => crashes = crashes.saturating_sub(1),
                 End::Drain => drains -= 1,
@@ -94,7 +94,7 @@ impl World {
                     drained = process.engine.drain(Duration::from_secs(5)) => drained,
                 };
                 if let Err(error) = drained.as_ref().map_err(ToString::to_string)
-                    && !self.excused.get()
+                    && !self.is_excused()
                 {
                     self.violate(format!("a drain fails: {error}"));
                 }
@@ -121,12 +121,17 @@ impl World {
                 }
                 1 if platters.view.flip(&mut dice) => {
                     self.account.count("bit of the view flipped");
-                    self.flipped.set(true);
-                    self.excused.set(true);
+                    self.flipped_in.set(Some(platters.view.times_set_aside()));
                 }
                 _ => {}
             }
         }
+    }
+
+    /// Whether the process may stop by itself: its disks were meddled with in this life, or there may be a flipped bit in
+    /// its view, which shows only when it is read.
+    fn is_excused(&self) -> bool {
+        self.excused.get() || self.flipped_in.get() == Some(self.ground.platters.view.times_set_aside())
     }
 
     /// Lets disks fail in a life that has begun.
@@ -199,6 +204,10 @@ impl World {
                     self.ground.platters.journal.limit_space(None);
                     self.full_until.set(None);
                 }
+            }
+            if process.store.is_proved() {
+                // Whatever was flipped in it is not there.
+                self.flipped_in.set(None);
             }
             checks::bounds(self, process);
             tokio::select! {

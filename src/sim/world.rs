@@ -47,10 +47,10 @@ pub(crate) struct World {
     pub(crate) durable: RefCell<Vec<(Lsn, Vec<u8>)>>,
     /// How many senders are not done.
     pub(crate) senders: Cell<u64>,
-    /// Whether this life may stop by itself: its disks or its view were meddled with.
+    /// Whether the disks were meddled with in this life.
     pub(super) excused: Cell<bool>,
-    /// Whether a bit of the view was flipped: that may show only when it is read.
-    pub(super) flipped: Cell<bool>,
+    /// In which view a bit was flipped, by how many there were before it.
+    pub(super) flipped_in: Cell<Option<u64>>,
     pub(super) ends: Cell<bool>,
     pub(crate) violations: RefCell<Vec<String>>,
     pub(super) full_until: Cell<Option<Instant>>,
@@ -96,7 +96,7 @@ impl World {
             durable: RefCell::default(),
             senders: Cell::new(0),
             excused: Cell::new(false),
-            flipped: Cell::new(false),
+            flipped_in: Cell::new(None),
             ends: Cell::new(false),
             violations: RefCell::default(),
             full_until: Cell::new(None),
