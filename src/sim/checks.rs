@@ -152,6 +152,10 @@ fn every_event_is_decided_once(world: &World, told: &Told) {
     for (position, times) in told.done.iter().filter(|(_, times)| **times != 1) {
         world.violate(format!("{position} is decided {times} times"));
     }
+    let recorded: BTreeSet<_> = told.entries.iter().flat_map(|recorded| &recorded.entry.positions).collect();
+    for position in told.done.keys().filter(|position| !recorded.contains(position)) {
+        world.violate(format!("{position} is decided, and no entry says what came of it"));
+    }
 }
 
 /// An event moves a machine once by itself, whatever is asked of it later.
