@@ -224,6 +224,7 @@ fn what_was_shown_is_there(world: &World, told: &Told) {
     let mut met = 0;
     for recorded in &told.entries {
         let entity = folds.entry(&recorded.entity).or_insert_with(|| Entity::unknown(recorded.entity.clone()));
+        a_move_is_allowed(world, entity, recorded);
         recorded.entry.apply(entity);
         if let Some(seen) = shown.get(&(recorded.entity.clone(), entity.version)) {
             met += 1;
@@ -234,6 +235,23 @@ fn what_was_shown_is_there(world: &World, told: &Told) {
     }
     if met != shown.len() {
         world.violate(format!("{} of the entities shown were never so", shown.len() - met));
+    }
+}
+
+/// A move begins in the state that the entity is in, and there is a way from there.
+fn a_move_is_allowed(world: &World, entity: &Entity, Recorded { position, entry, .. }: &Recorded) {
+    let Some(name) = entry.machine.as_ref().map(|machine| &machine.name) else { return };
+    let held = entity.ladder().machines.get(name).map(|held| &held.state);
+    if entry.states.from.as_ref() != held {
+        world.violate(format!("{position} moves `{}` from {:?}, it is in {held:?}", entity.key, entry.states.from));
+    }
+    let machine = world.ground.registry.get(name).unwrap();
+    let place = |state: &StateName| machine.place(state);
+    if let (Some(from), Some(to)) = (&entry.states.from, &entry.states.to)
+        && entry.is_move()
+        && !place(from).zip(place(to)).is_some_and(|(from, to)| machine.reaches(from, to))
+    {
+        world.violate(format!("{position} moves `{}` from {from} to {to}, where no way leads", entity.key));
     }
 }
 
