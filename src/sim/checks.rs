@@ -1,5 +1,7 @@
 //! What must hold: after each opening, at each acknowledgement, while it runs, and at the end.
 
+mod reading;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::network::{ITEMS, is_forged};
@@ -7,7 +9,6 @@ use super::plan::Clocks;
 use super::process::Process;
 use super::truth::BEGIN;
 use super::world::{World, all, overlay_bound};
-use crate::domain::query::EntityFilter;
 use crate::domain::{Admission, Cause, Entity, Flag, Lsn, Position, Recorded, StateName, Timestamp};
 use crate::store::oracle::{Told, pruned};
 use crate::store::{self, Store as _};
@@ -133,8 +134,9 @@ async fn check(world: &World, process: &Process) -> Result<(), store::Error> {
     }
     every_event_is_decided_once(world, &told);
     nothing_is_applied_twice(world, &told);
-    what_is_read_is_what_is_told(world, process, &told).await?;
+    reading::what_is_read_is_what_is_told(world, process, &told).await?;
     what_was_shown_is_there(world, &told);
+    reading::the_feed_is_whole(world, process, &told).await?;
     for difference in process.store.differences(&world.ground.platters.view)? {
         world.violate(format!("the view differs from one that is built anew: {difference}"));
     }
@@ -169,46 +171,6 @@ fn nothing_is_applied_twice(world: &World, told: &Told) {
             }
         }
     }
-}
-
-/// What the store answers by its view, its overlay and its window is what one pass over the journal gives.
-async fn what_is_read_is_what_is_told(world: &World, process: &Process, told: &Told) -> Result<(), store::Error> {
-    let store = &*process.store;
-    let filter = EntityFilter::default();
-    let entities = all(async |after| store.entities(&filter, after.as_ref(), 2).await).await?;
-    if !entities.iter().eq(told.entities.values()) {
-        world.violate(format!("entities are read as {entities:?}, the journal says {:?}", told.entities));
-    }
-    let entries = all(async |after| store.entries(None, after, 3).await).await?;
-    if entries != told.entries {
-        world.violate(format!("{} entries are read, the journal has {}", entries.len(), told.entries.len()));
-    }
-    for (key, entity) in &told.entities {
-        let own = all(async |after| store.entries(Some(key), after, 2).await).await?;
-        let must: Vec<_> = told.entries.iter().filter(|recorded| recorded.entity == *key).cloned().collect();
-        if own != must {
-            world.violate(format!("{} entries of `{key}` are read, the journal has {}", own.len(), must.len()));
-        }
-        if store.load(key).await?.as_ref() != Some(entity) {
-            world.violate(format!("`{key}` is not loaded as the journal has it"));
-        }
-    }
-    let dead: BTreeSet<Position> = all(async |after| store.dead_letters(after, 2).await)
-        .await?
-        .into_iter()
-        .map(|letter| letter.position)
-        .collect();
-    if dead != told.dead {
-        world.violate(format!("dead letters are read at {dead:?}, the journal has {:?}", told.dead));
-    }
-    let status = process.status();
-    let counts = (status.pending, status.retries, status.dead_letters, status.entities);
-    let len = |len: usize| u64::try_from(len).unwrap();
-    let must = (len(told.pending.len()), len(told.waiting.len()), len(told.dead.len()), len(told.entities.len()));
-    if counts != must {
-        world.violate(format!("it counts {counts:?}, the journal has {must:?}"));
-    }
-    Ok(())
 }
 
 /// Nothing was ever shown that a crash took back.
