@@ -7,17 +7,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::network::{ITEMS, is_forged};
 use super::plan::Clocks;
 use super::process::Process;
-use super::truth::BEGIN;
+use super::truth::{BEGIN, Thing};
 use super::world::{World, all, overlay_bound};
-use crate::domain::{Admission, Cause, Entity, Flag, Lsn, Position, Recorded, StateName, Timestamp};
+use crate::domain::{Admission, Cause, Entity, Flag, Lsn, Position, Reason, Recorded, StateName, Timestamp};
 use crate::store::oracle::{Told, pruned};
 use crate::store::{self, Store as _};
 
 /// How often a thing may be asked for, for each of its events and each time that something was in the way.
 const FETCHES_EACH: u64 = 12;
 
-/// Nothing is acknowledged that the journal does not call durable.
-pub(crate) fn at_acknowledgement(world: &World, process: &Process, admissions: &[Admission]) {
+/// Nothing is acknowledged that the journal does not call durable, and a conflict is what contradicts something taken.
+pub(crate) fn at_acknowledgement(world: &World, process: &Process, admissions: &[Admission], contradicts: bool) {
+    let is_conflict = |admission: &Admission| matches!(admission, Admission::Conflict { .. });
+    if admissions.iter().any(|admission| is_conflict(admission) != contradicts) {
+        world
+            .violate(format!("what {} is answered {admissions:?}", if contradicts { "contradicts" } else { "agrees" }));
+    }
     let synced = process.status().synced;
     for position in admissions.iter().flat_map(|admission| positions(*admission)) {
         if position.lsn > synced {
@@ -140,6 +145,7 @@ async fn check(world: &World, process: &Process) -> Result<(), store::Error> {
     for difference in process.store.differences(&world.ground.platters.view)? {
         world.violate(format!("the view differs from one that is built anew: {difference}"));
     }
+    legal_events_are_not_given_up(world, process).await?;
     for nth in 0..world.things.len() {
         final_state(world, nth, &told);
         fetches_are_bounded(world, nth, &told);
@@ -217,6 +223,28 @@ fn a_move_is_allowed(world: &World, entity: &Entity, Recorded { position, entry,
     }
 }
 
+/// Where the end state is promised, nothing of a legal history stays among the dead letters.
+async fn legal_events_are_not_given_up(world: &World, process: &Process) -> Result<(), store::Error> {
+    for letter in all(async |after| process.store.dead_letters(after, 5).await).await? {
+        let of = |thing: &&Thing| letter.event.entity == Some(thing.key());
+        let Some(thing) = world.things.iter().find(of).filter(|thing| is_promised(world, thing)) else { continue };
+        let reason = letter.attempts.last().map(|attempt| &attempt.reason);
+        match reason {
+            Some(Reason::EventIdReused { .. }) => {}
+            // Whoever looks after it is gone finds nothing, and cannot know whether it ever was there.
+            Some(Reason::UpstreamNotFound) if thing.ends_gone() => {}
+            _ => world.violate(format!("{} at {} is given up: {reason:?}", letter.event.id, letter.position)),
+        }
+    }
+    Ok(())
+}
+
+/// Whether the end state of a thing is promised.
+fn is_promised(world: &World, thing: &Thing) -> bool {
+    let asked = world.ground.plan.asked && thing.sort.has_upstream();
+    !asked || world.ground.plan.clocks == Clocks::Within
+}
+
 /// The entity of a legal history ends as it is true.
 fn final_state(world: &World, nth: usize, told: &Told) {
     let (thing, plan) = (&world.things[nth], &world.ground.plan);
@@ -235,7 +263,7 @@ fn final_state(world: &World, nth: usize, told: &Told) {
         return;
     };
     let asked = plan.asked && thing.sort.has_upstream();
-    if asked && plan.clocks == Clocks::Beyond {
+    if !is_promised(world, thing) {
         return world.account.count("end state beyond the skew, which is not promised");
     }
     let possible: BTreeSet<_> = match known.last() {

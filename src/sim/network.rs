@@ -159,12 +159,13 @@ async fn deliver(world: &Rc<World>, message: &Message, headers: Vec<(String, Str
     let (reply, answer) = oneshot::channel();
     let (of, name, ids, body) = (Rc::clone(world), id.clone(), message.events.clone(), message.body.clone());
     let (life, schedule) = (process.life.clone(), world.ground.schedule.clone());
+    let contradicts = message.contradicts;
     // Goes on when its sender hangs up, and ends with the process.
     let handling = async move {
         let received = process.receive(source, &headers, Bytes::from(body)).await;
         let answer = received.map(|admissions| {
             of.account.say(|| format!("{name}: 200 {admissions:?}"));
-            super::checks::at_acknowledgement(&of, &process, &admissions);
+            super::checks::at_acknowledgement(&of, &process, &admissions, contradicts);
             for admission in &admissions {
                 of.account.count(match admission {
                     Admission::Accepted(_) => "accepted",

@@ -61,6 +61,8 @@ pub(crate) struct Message {
     pub(crate) body: String,
     /// When it is sent first.
     pub(crate) at: Timestamp,
+    /// Whether it contradicts what was taken under its id.
+    pub(crate) contradicts: bool,
 }
 
 impl Sort {
@@ -142,6 +144,11 @@ impl Thing {
         self.steps.iter().rposition(|(began, _)| *began <= at).unwrap_or(0)
     }
 
+    /// Whether it is gone in the end.
+    pub(crate) fn ends_gone(&self) -> bool {
+        self.steps.last().is_some_and(|(_, state)| self.gone.as_ref() == Some(state))
+    }
+
     /// How the ids of a step's events begin; what follows is no digit.
     pub(crate) fn event_id(&self, step: usize) -> String {
         format!("evt_{}_{step}", self.id)
@@ -163,7 +170,7 @@ impl Thing {
     pub(crate) fn contradiction(&self, step: usize, at: Timestamp) -> Message {
         let id = self.event_id(step);
         let body = self.body(&id, step, &StateName::from("something_else"));
-        Message::of(self.sort.source, vec![(id, body)], at)
+        Message { contradicts: true, ..Message::of(self.sort.source, vec![(id, body)], at) }
     }
 
     /// What its upstream answers in a step: none for 404.
@@ -200,7 +207,7 @@ impl Message {
         let (ids, bodies): (Vec<_>, Vec<_>) = events.into_iter().unzip();
         let bodies = bodies.join(",");
         let body = if source == BATCH { format!(r#"{{"events":[{bodies}]}}"#) } else { bodies };
-        Self { source, id: ids[0].clone(), events: ids, body, at }
+        Self { source, id: ids[0].clone(), events: ids, body, at, contradicts: false }
     }
 }
 
