@@ -80,6 +80,11 @@ fn is_same(lsn: Lsn, before: &Vec<u8>, now: &Vec<u8>) -> bool {
 }
 
 fn acknowledged_is_stored(world: &World, told: &Told) {
+    for (lsn, what) in world.commanded.borrow().iter() {
+        if told.commands.get(lsn) != Some(what) {
+            world.violate(format!("a command about {what:?} was answered at {}, which is another record", lsn.0));
+        }
+    }
     for acknowledged in world.acknowledged.borrow().iter() {
         if acknowledged.ids.len() != acknowledged.admissions.len() {
             world.violate(format!("of {:?} were acknowledged {:?}", acknowledged.ids, acknowledged.admissions));

@@ -78,6 +78,7 @@ pub(crate) async fn operate(world: Rc<World>) {
             }
         };
         if let Ok(Ok(position)) = tokio::time::timeout(Duration::from_secs(5), acting).await {
+            world.commanded.borrow_mut().push((position.lsn, (letter.position, !is_conflict)));
             world.account.count(if is_conflict { "dead letter discarded" } else { "dead letter replayed" });
             world.account.say(|| format!("the operator acts on {} at {position}", letter.position));
         }
@@ -106,9 +107,12 @@ pub(crate) async fn replay_what_failed(world: &Rc<World>) -> bool {
         };
         world.account.count("dead letter replayed");
         world.account.say(|| format!("the operator replays {}: {replayed:?}", letter.position));
-        if let Err(error) = replayed {
-            world.violate(format!("the dead letter {} cannot be replayed: {error}", letter.position));
-            return false;
+        match replayed {
+            Ok(position) => world.commanded.borrow_mut().push((position.lsn, (letter.position, true))),
+            Err(error) => {
+                world.violate(format!("the dead letter {} cannot be replayed: {error}", letter.position));
+                return false;
+            }
         }
     }
     true

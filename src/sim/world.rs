@@ -20,7 +20,7 @@ use super::truth::{BEGIN, Thing};
 use super::upstream::SimUpstream;
 use super::{checks, planted, watch};
 use crate::domain::query::Page;
-use crate::domain::{Entity, EntityKey, Lsn, Recorded, Timestamp};
+use crate::domain::{Entity, EntityKey, Lsn, Position, Recorded, Timestamp};
 use crate::engine::clock::Clock;
 use crate::machine::Registry;
 use crate::store::Options;
@@ -39,6 +39,8 @@ pub(crate) struct World {
     /// None while it is dead.
     pub(crate) process: RefCell<Option<Process>>,
     pub(crate) acknowledged: RefCell<Vec<Acknowledged>>,
+    /// Which commands of operators were answered, and what they were about.
+    pub(crate) commanded: RefCell<Vec<(Lsn, (Position, bool))>>,
     /// What was shown of entities, by version.
     pub(crate) shown: RefCell<BTreeMap<(EntityKey, u64), Entity>>,
     /// What a follower of the feed was shown.
@@ -91,6 +93,7 @@ impl World {
             dice: RefCell::new(dice),
             process: RefCell::default(),
             acknowledged: RefCell::default(),
+            commanded: RefCell::default(),
             shown: RefCell::default(),
             followed: RefCell::default(),
             durable: RefCell::default(),

@@ -28,6 +28,8 @@ pub(crate) struct Told {
     /// Events that wait for a retry, and until when.
     pub(crate) waiting: BTreeMap<Position, (EntityKey, Timestamp)>,
     pub(crate) dead: BTreeSet<Position>,
+    /// What operators asked for: of which dead letter, and whether it is to be tried again.
+    pub(crate) commands: BTreeMap<Lsn, (Position, bool)>,
     /// What was decided for good, and how often.
     pub(crate) done: BTreeMap<Position, u32>,
     pub(crate) entities: BTreeMap<EntityKey, Entity>,
@@ -81,13 +83,13 @@ impl Told {
             }
             Record::Command(command) => match command.action {
                 StoredAction::Replay(replay) => {
-                    self.bury(lsn, replay.dead);
+                    self.bury(lsn, replay.dead, true);
                     match replay.event.entity.clone() {
                         Some(entity) => drop(self.pending.insert(Position { lsn, item: 0 }, entity)),
                         None => self.problems.push(format!("the replay {} names no entity", lsn.0)),
                     }
                 }
-                StoredAction::Discard { dead } => self.bury(lsn, dead),
+                StoredAction::Discard { dead } => self.bury(lsn, dead, false),
                 StoredAction::MachineChanged { .. } => {}
             },
             Record::Commit(commit) => {
@@ -127,7 +129,8 @@ impl Told {
         }
     }
 
-    fn bury(&mut self, lsn: Lsn, dead: Position) {
+    fn bury(&mut self, lsn: Lsn, dead: Position, is_replay: bool) {
+        self.commands.insert(lsn, (dead, is_replay));
         if !self.dead.remove(&dead) {
             self.problems.push(format!("command {} is about {dead}, which is no dead letter", lsn.0));
         }
