@@ -215,34 +215,24 @@ fn planted(fault: Planted, seed: u64) -> Plan {
 }
 
 #[test]
-fn a_planted_fault_is_found() {
-    let kept = [
-        Planted::AnswerBeforeSync,
-        Planted::DuplicateBeforeFirst,
-        Planted::SeenAfterFailure,
-        Planted::AppliedTwice,
-        Planted::KeyOfTheEnd,
-        Planted::LostCheck,
-        Planted::DueForgotten,
-        Planted::UnsyncedInFeed,
-        Planted::LsnReused,
-        Planted::ViewAhead,
-    ];
-    for fault in kept {
+fn each_planted_fault_is_found() {
+    for fault in Planted::ALL {
         let first = (1..=PLANTED_SEEDS).find(|seed| !run(planted(fault, *seed), false).violations.is_empty());
         assert!(first.is_some(), "{fault:?} is not found in {PLANTED_SEEDS} seeds");
         println!("{fault:?}: seed {first:?}");
     }
 }
 
-/// The table of all planted faults, for so many seeds as `TOLLGATE_SIM_PLANTED` says; without it of a few.
+/// In how many seeds each fault is found, of so many as `TOLLGATE_SIM_PLANTED` says; without it of a few.
 #[test]
-fn every_planted_fault_has_its_row() {
+fn every_planted_fault_is_counted() {
     let seeds = told("TOLLGATE_SIM_PLANTED").unwrap_or(3);
-    let mut found = 0;
+    let mut missed = Vec::new();
     for fault in Planted::ALL {
         let (failed, _) = sweep(1..=seeds, |seed| planted(fault, seed));
-        found += failed.len();
+        if failed.is_empty() {
+            missed.push(fault);
+        }
         let (seed, how) = failed.first().cloned().unwrap_or_default();
         println!(
             "{:>6} of {seeds}  {fault:?}: seed {seed}: {}",
@@ -250,5 +240,6 @@ fn every_planted_fault_has_its_row() {
             how.chars().take(110).collect::<String>()
         );
     }
-    assert!(found > 0, "none of them is found");
+    assert!(missed.len() < Planted::ALL.len(), "none of them is found");
+    assert!(missed.is_empty() || seeds < PLANTED_SEEDS, "not found in {seeds} seeds: {missed:?}");
 }
