@@ -35,6 +35,8 @@ pub struct Options {
     /// A view of up to so many pairs is proved whole before the store opens; a larger one while it runs, and until then
     /// nothing is decided on it.
     pub prove_at_once_pairs: u64,
+    /// How many threads build the view anew at most; with one, nothing of it runs beside anything else.
+    pub rebuild_threads: usize,
     /// How long event ids are remembered, so that a late duplicate is known.
     pub seen_for: Duration,
     /// Told how far building the view anew has come.
@@ -55,6 +57,7 @@ impl Default for Options {
             gather_for: Duration::from_secs(2),
             view_cache_bytes: 64 << 20,
             prove_at_once_pairs: 200_000,
+            rebuild_threads: 4,
             seen_for: Duration::from_secs(90 * 24 * 60 * 60),
             progress: None,
         }

@@ -37,7 +37,7 @@ impl Folded {
         let about = usize::try_from(sum.counts.entities).unwrap_or_default() * 2 + 1;
         let mut loader = Loader { view, options, last, batch: Vec::with_capacity(PAIRS), written: 0, about };
         let mut parts = self.scratch.create(PARTS)?;
-        ahead(self.runs.len() == 1, self.pairs()?, |(key, value)| {
+        ahead(self.runs.len() == 1 || options.rebuild_threads <= 1, self.pairs()?, |(key, value)| {
             let (value, chunks) = raw(&key, &value)?;
             for (key, value) in chunks {
                 put(&mut parts, &key, &value)?;

@@ -39,9 +39,6 @@ const PROGRESS_EVERY: u64 = 1000;
 const READ: u64 = 40;
 const FOLDED: u64 = 65;
 
-/// More threads would wait for each other's disk.
-const THREADS_MAX: usize = 4;
-
 /// What the journal implies, sorted in temporary files.
 pub(super) struct Folded {
     scratch: Scratch,
@@ -100,7 +97,7 @@ fn fold_over(
     read(options, reader, &mut spill, ids)?;
     let (parts, counts) = spill.finish()?;
     let mut sum = Sum { counts, ..Sum::default() };
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX).min(partitions);
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(options.rebuild_threads).min(partitions);
     let (next, tell) = (AtomicUsize::new(0), |partition| {
         options.tell(part(last, READ, FOLDED, partition, partitions), last.0);
     });
@@ -113,7 +110,7 @@ fn fold_over(
             tell(number);
         }
     };
-    if threads == 1 {
+    if threads <= 1 {
         sum += work()?;
     } else {
         let sums: Vec<_> = thread::scope(|scope| {
@@ -133,7 +130,7 @@ fn fold_over(
 fn read(options: &Options, reader: &Reader, spill: &mut Spill, mut ids: Option<Lacking<'_>>) -> Result<(), Error> {
     let sealed: BTreeSet<Lsn> = reader.segments().iter().filter(|s| s.sealed).map(|s| s.last).collect();
     let last = reader.synced();
-    ahead(spill.is_one(), reader.scan(Lsn(1)), |(lsn, bytes)| {
+    ahead(spill.is_one() || options.rebuild_threads <= 1, reader.scan(Lsn(1)), |(lsn, bytes)| {
         let ids = ids.as_mut().filter(|(_, from)| lsn >= *from).map(|(ids, _)| &mut **ids);
         take(lsn, bytes, spill, ids, |ids| {
             if sealed.contains(&lsn) {
