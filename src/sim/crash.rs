@@ -69,10 +69,10 @@ impl Platters {
         self.view.crash(dice);
     }
 
-    /// The process goes; what it wrote is with the system.
-    pub(crate) fn kill(&self) {
+    /// The process goes; what it wrote is with the system, except for what its view held in memory.
+    pub(crate) fn kill(&self, dice: &mut Dice) {
         [&self.files, &self.journal, &self.seen].into_iter().for_each(SimDisk::kill);
-        self.view.kill();
+        self.view.crash(dice);
     }
 
     /// As the store of a life sees them. `journal` stands before the journal's own.

@@ -11,13 +11,14 @@ use super::process::Process;
 use super::schedule::Life;
 use super::world::World;
 use crate::store::disk::Space;
+use crate::store::steps::is_being_written;
 
 /// How a life ends.
 enum End {
     Done,
     Stopped(String),
     Crash { power: bool },
-    Burnt,
+    Burnt { power: bool },
     Drain,
 }
 
@@ -30,6 +31,8 @@ impl World {
             let life = Life::begin();
             self.excused.set(false);
             self.prepare(nth, crashes > 0);
+            let view = &self.ground.platters.view;
+            let cut_off = is_being_written(view).then(|| view.times_set_aside());
             let started = tokio::select! {
                 biased;
                 () = self.ground.fuse.burns() => Err(String::new()),
@@ -45,12 +48,16 @@ impl World {
                     self.account.say(|| format!("the process dies while it starts ({why})"));
                     self.account.count("death while starting");
                     crashes = crashes.saturating_sub(1);
-                    self.bury(&life, None, true).await;
+                    let power = self.roll(3) > 0;
+                    self.bury(&life, None, power).await;
                     continue;
                 }
             };
             self.account.say(|| format!("life {nth}: {:?}", process.status()));
             self.account.count("start");
+            if cut_off == Some(view.times_set_aside()) {
+                self.account.count("view completed from its redo file");
+            }
             checks::after_opening(&self, &process);
             *self.process.borrow_mut() = Some(process.clone());
             let how = self.end_of_life(&process, crashes > 0, drains > 0).await;
@@ -59,7 +66,7 @@ impl World {
                 End::Done => return,
                 End::Stopped(why) if !self.is_excused() => return self.violate(format!("it stops by itself: {why}")),
                 End::Stopped(_) => {}
-                End::Crash { .. } | End::Burnt => crashes = crashes.saturating_sub(1),
+                End::Crash { .. } | End::Burnt { .. } => crashes = crashes.saturating_sub(1),
                 End::Drain => drains -= 1,
             }
             self.end(how, &life, process).await;
@@ -80,10 +87,15 @@ impl World {
                 self.account.say(|| format!("{} at {:?}", if power { "CRASH" } else { "KILL" }, process.status()));
                 power
             }
-            End::Burnt => {
-                self.account.count("crash in the midst of a disk's operation");
-                self.account.say(|| format!("CRASH at a disk's operation, at {:?}", process.status()));
-                true
+            End::Burnt { power } => {
+                self.account.count(if power {
+                    "crash in the midst of a disk's operation"
+                } else {
+                    "kill in the midst of a disk's operation"
+                });
+                let what = if power { "CRASH" } else { "KILL" };
+                self.account.say(|| format!("{what} at a disk's operation, at {:?}", process.status()));
+                power
             }
             End::Drain => {
                 self.account.count("drain");
@@ -98,7 +110,7 @@ impl World {
                 {
                     self.violate(format!("a drain fails: {error}"));
                 }
-                self.ground.fuse.is_burnt()
+                self.ground.fuse.is_burnt() && self.roll(3) > 0
             }
         };
         self.bury(life, Some(process), power).await;
@@ -212,7 +224,7 @@ impl World {
             checks::bounds(self, process);
             tokio::select! {
                 biased;
-                () = self.ground.fuse.burns() => return End::Burnt,
+                () = self.ground.fuse.burns() => return End::Burnt { power },
                 why = process.engine.stopped() => return End::Stopped(why.unwrap_or_default()),
                 () = tokio::time::sleep(Duration::from_millis(500)) => {}
             }
@@ -252,7 +264,7 @@ impl World {
             self.power_goes();
         }
         if !power {
-            self.ground.platters.kill();
+            self.ground.platters.kill(&mut self.dice.borrow_mut());
         }
         if self.is_calm() {
             self.platters_recover();

@@ -38,7 +38,7 @@ const POLLS_MAX: u64 = 3_000_000;
 const SEEDS: u64 = if cfg!(debug_assertions) { 200 } else { 10_000 };
 
 /// What must come up in many seeds, or their checks mean nothing.
-const MUST_OCCUR: [&str; 48] = [
+const MUST_OCCUR: [&str; 50] = [
     "503",
     "accepted",
     "actor that panicked",
@@ -69,6 +69,7 @@ const MUST_OCCUR: [&str; 48] = [
     "forgery refused",
     "full disk",
     "held",
+    "kill in the midst of a disk's operation",
     "kill of the process",
     "move during a slow answer",
     "move followed",
@@ -86,6 +87,7 @@ const MUST_OCCUR: [&str; 48] = [
     "upstream away",
     "upstream limit met",
     "view built anew",
+    "view completed from its redo file",
     "view lost",
 ];
 

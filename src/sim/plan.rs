@@ -123,6 +123,7 @@ fn options(dice: &mut Dice) -> Options {
         window_decoded_bytes: pick(&[0, 3000, 1 << 20]),
         entities_bytes: pick(&[1, 2000, 1 << 20]),
         overlay_bytes: pick(&[1, 4000, 1 << 20]),
+        batch_keys: pick(&[1, 3, 200]),
         // In what order several threads come to the disks the dice do not say.
         rebuild_threads: 1,
         prove_at_once_pairs: if pick(&[0, 1]) == 0 { 0 } else { 1 << 20 },

@@ -206,7 +206,8 @@ impl Applier {
         meta.scan_from = low_water.min(Lsn(table.through.0 + 1));
         meta.counts += table.counts;
         let (disk, writes) = (self.shared.layout.files(), table.encode()?);
-        let written = self.shared.with_view(|view| redo::write(disk, view, &writes, meta))?;
+        let batch_keys = self.shared.options.batch_keys;
+        let written = self.shared.with_view(|view| redo::write(disk, view, &writes, meta, batch_keys))?;
         self.tight = !written;
         if written {
             self.applied(meta, table.through);

@@ -27,6 +27,8 @@ pub struct Options {
     pub entities_bytes: usize,
     /// How many bytes of changes may wait for the view before nothing more is committed.
     pub overlay_bytes: usize,
+    /// About how many keys are written to the view at once.
+    pub batch_keys: usize,
     /// How long changes wait for more before they go to the view: the longer, the more writes of one entity become one.
     /// A restart after a crash reads what waited from the journal again.
     pub gather_for: Duration,
@@ -54,6 +56,7 @@ impl Default for Options {
             window_decoded_bytes: 32 << 20,
             entities_bytes: 32 << 20,
             overlay_bytes: 64 << 20,
+            batch_keys: 200,
             gather_for: Duration::from_secs(2),
             view_cache_bytes: 64 << 20,
             prove_at_once_pairs: 200_000,

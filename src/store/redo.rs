@@ -31,16 +31,19 @@ const MAGIC: &[u8; 8] = b"TGREDO1\n";
 /// About how much is written at once.
 const CHUNK: usize = 1 << 20;
 
-/// About how many keys go to the view at once.
-pub(super) const BATCH_KEYS: usize = 200;
-
 /// A key with the bytes that it gets; none deletes it.
 pub(super) type Write = (Key, Option<Arc<[u8]>>);
 
 /// Writes a table to the view: `after` is what the view says once all of it is there. False, and nothing was written, if
 /// there is no space for the redo file. Want of space in the view itself is an error: sled can't go on after it.
-pub(super) fn write(disk: &dyn Disk, view: &View, writes: &[Write], after: Meta) -> Result<bool, Error> {
-    let mut batches = writes.chunks(BATCH_KEYS);
+pub(super) fn write(
+    disk: &dyn Disk,
+    view: &View,
+    writes: &[Write],
+    after: Meta,
+    batch_keys: usize,
+) -> Result<bool, Error> {
+    let mut batches = writes.chunks(batch_keys.max(1));
     let last = batches.next_back().unwrap_or_default();
     if batches.len() > 0 {
         view.flush()?;
@@ -72,7 +75,7 @@ pub(super) fn complete(disk: &dyn Disk, view: &View, options: &Options) -> Resul
         return Err(unusable("it is not of what was being written"));
     }
     options.tell(0, 1);
-    for batch in writes.chunks(BATCH_KEYS) {
+    for batch in writes.chunks(options.batch_keys.max(1)) {
         view.apply(batch, meta)?;
     }
     view.apply(&[], Meta { writing: Lsn(0), ..after })
@@ -153,6 +156,14 @@ mod tests {
     use crate::store::disk::sim::{Dice, SimDisk};
     use crate::store::tree::Trees as _;
     use crate::store::tree::sim::SimTrees;
+
+    /// How many keys are written at once.
+    const BATCH_KEYS: usize = 200;
+
+    /// Writes a table in such batches.
+    fn write(disk: &SimDisk, view: &View, writes: &[Write], after: Meta) -> Result<bool, Error> {
+        super::write(disk, view, writes, after, BATCH_KEYS)
+    }
 
     fn writes(count: usize, byte: u8) -> Vec<Write> {
         let value = |n: usize| (!n.is_multiple_of(5)).then(|| Arc::from(vec![byte; 1 + n % 7]));

@@ -223,6 +223,12 @@ pub(crate) fn belittle(trees: &SimTrees, last: Lsn) -> Result<bool, Error> {
     Ok(meta.applied > last)
 }
 
+/// Whether a table was being written to the view when its process ended.
+pub(crate) fn is_being_written(trees: &SimTrees) -> bool {
+    let meta = || Some(View::open(trees.open(0).ok()?, Meta::default()).ok()?.meta());
+    trees.exists() && meta().is_some_and(|meta| meta.writing > Lsn(0))
+}
+
 /// Resolves when the store stops.
 async fn stopped(shared: &Shared) {
     while shared.signals.synced_beyond(Lsn(u64::MAX)).await.is_ok() {}
@@ -266,7 +272,7 @@ mod tests {
             view.crash(&mut Dice(round));
             let known = run(&parts, async |store| store.machines().await.unwrap()).await;
             assert_eq!(known.get("m"), Some(&(3, [7; 32])));
-            view.kill();
+            view.crash(&mut Dice(round));
         }
     }
 
@@ -307,7 +313,7 @@ mod tests {
                 let parts = (Layout::on(Path::new("sim"), Arc::new(files.clone()), Arc::new(view.clone())), disks);
                 // There is a view before anything happens to it.
                 run(&parts, async |store| store.machines().await.unwrap()).await;
-                view.kill();
+                view.crash(&mut Dice(dice));
                 three_tables(&parts, &view, calls).await;
                 // What the view had not written out is lost with the process; the files are with the system.
                 view.crash(&mut Dice(dice));
@@ -328,7 +334,7 @@ mod tests {
         let layout = Layout::on(Path::new("sim"), Arc::new(SimDisk::default()), trees.clone());
         let parts = (layout, disks);
         run(&parts, async |store| assert!(!store.status().proving, "a new view has nothing to prove")).await;
-        trees.kill();
+        trees.crash(&mut Dice(1));
         let options = Options { prove_at_once_pairs: 0, ..Options::default() };
         let action = Action::MachineChanged { machine: "m".into(), version: 3, sha256: [7; 32] };
         let command = Command { by: Arc::from("test"), at: Timestamp::EPOCH, action };
@@ -339,7 +345,7 @@ mod tests {
             }
         })
         .await;
-        trees.kill();
+        trees.crash(&mut Dice(1));
         let (store, steps) = EmbeddedStore::by_steps(&parts.0, &parts.1, &options).unwrap();
         assert!(store.status().proving);
         let pace: Pace = Arc::new(|| Box::pin(tokio::task::yield_now()));

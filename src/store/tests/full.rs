@@ -60,7 +60,8 @@ impl Platters {
 
     fn kill(&self) {
         [&self.files, &self.journal, &self.seen].into_iter().for_each(SimDisk::kill);
-        self.view.kill();
+        // What sled held in memory goes with the process.
+        self.view.crash(&mut Dice(7));
     }
 
     /// Opens the store, and says what it answers.

@@ -120,7 +120,7 @@ fn a_rebuild_that_was_cut_off_at_any_call_is_no_damage() {
         if let Err(unusable) = existing_view(&layout, fixed.as_ref(), &options(None)).unwrap() {
             assert_eq!(unusable, Unusable::Unfinished, "after {calls} calls");
         }
-        view.kill();
+        view.crash(&mut Dice(calls + 1));
         drop(EmbeddedStore::by_steps(&layout, &disks, &options(None)).unwrap());
         if is_done {
             break;

@@ -42,7 +42,8 @@ impl SimTrees {
         self.0.lock().unwrap()
     }
 
-    /// The power goes: what was applied since the last flush is kept up to some point.
+    /// The power goes, or the process: what was applied since the last flush was in its memory, and is kept up to some
+    /// point.
     pub(crate) fn crash(&self, dice: &mut Dice) {
         let mut state = self.state();
         let since = std::mem::take(&mut state.since);
@@ -52,11 +53,6 @@ impl SimTrees {
         state.synced = state.live.is_some().then(|| content.clone());
         state.live = state.synced.clone();
         state.end();
-    }
-
-    /// The process goes, the system stays: nothing is lost.
-    pub(crate) fn kill(&self) {
-        self.state().end();
     }
 
     /// Somebody deletes it while it is closed.
