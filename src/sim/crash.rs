@@ -66,13 +66,19 @@ impl Platters {
         for disk in [&self.files, &self.journal, &self.seen] {
             disk.crash(dice);
         }
-        self.view.crash(dice);
+        self.view_ends(dice);
     }
 
     /// The process goes; what it wrote is with the system, except for what its view held in memory.
     pub(crate) fn kill(&self, dice: &mut Dice) {
         [&self.files, &self.journal, &self.seen].into_iter().for_each(SimDisk::kill);
+        self.view_ends(dice);
+    }
+
+    /// The view's handle goes with the process, and with it what hindered it.
+    fn view_ends(&self, dice: &mut Dice) {
         self.view.crash(dice);
+        self.view.full_after(None);
     }
 
     /// As the store of a life sees them. `journal` stands before the journal's own.

@@ -126,7 +126,16 @@ impl World {
         self.ground.fuse.arm(at_operation.then(|| self.roll(300)));
         if plan.view_meddled && nth > 0 {
             let mut dice = self.dice.borrow_mut();
-            match dice.roll(4) {
+            let older = self.older_view.borrow().clone();
+            // One that may hold a flipped bit is no copy to keep.
+            if self.flipped_in.get().is_none() && (older.is_empty() || dice.roll(3) == 0) {
+                *self.older_view.borrow_mut() = platters.view.content();
+            }
+            match dice.roll(6) {
+                4..6 if !older.is_empty() => {
+                    self.account.count("older view put back");
+                    platters.view.put(older);
+                }
                 0 => {
                     self.account.count("view lost");
                     platters.view.lose();
@@ -152,11 +161,21 @@ impl World {
         if plan.disk_errors && self.roll(2) == 0 {
             self.excused.set(true);
             let after = Some(self.roll(60));
-            match self.roll(5) {
+            match self.roll(9) {
                 0 => platters.journal.fail_sync_after(after),
                 1 => platters.journal.fail_write_after(after),
                 2 => platters.seen.fail_write_after(after),
                 3 => platters.seen.fail_sync_after(after),
+                4 => platters.files.fail_write_after(after),
+                5 => {
+                    self.account.count("no space for the redo file");
+                    platters.files.limit_space(Some(0));
+                    self.full_until.set(Some(Instant::now() + Duration::from_millis(self.roll(30_000))));
+                }
+                6 => {
+                    self.account.count("view without space");
+                    platters.view.full_after(after);
+                }
                 _ => platters.view.fail_after(after),
             }
             self.account.count("disk that will fail");
@@ -177,11 +196,13 @@ impl World {
         let platters = &self.ground.platters;
         platters.journal.say_space(None);
         platters.journal.limit_space(None);
+        platters.files.limit_space(None);
         for disk in [&platters.journal, &platters.seen, &platters.files] {
             disk.fail_sync_after(None);
             disk.fail_write_after(None);
         }
         platters.view.fail_after(None);
+        platters.view.full_after(None);
         self.ground.fuse.arm(None);
         self.full_until.set(None);
     }
@@ -214,6 +235,7 @@ impl World {
                     self.account.say(|| "the disk has room again".to_owned());
                     self.ground.platters.journal.say_space(None);
                     self.ground.platters.journal.limit_space(None);
+                    self.ground.platters.files.limit_space(None);
                     self.full_until.set(None);
                 }
             }
@@ -247,6 +269,7 @@ impl World {
         life.end();
         self.ground.schedule.bury();
         self.ground.fuse.arm(None);
+        self.ground.platters.files.limit_space(None);
         if let Some(process) = process {
             // What it says is durable must be there when it comes back.
             self.ground.fuse.examine(true);

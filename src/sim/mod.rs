@@ -38,7 +38,7 @@ const POLLS_MAX: u64 = 3_000_000;
 const SEEDS: u64 = if cfg!(debug_assertions) { 200 } else { 10_000 };
 
 /// What must come up in many seeds, or their checks mean nothing.
-const MUST_OCCUR: [&str; 50] = [
+const MUST_OCCUR: [&str; 53] = [
     "503",
     "accepted",
     "actor that panicked",
@@ -74,6 +74,8 @@ const MUST_OCCUR: [&str; 50] = [
     "move during a slow answer",
     "move followed",
     "reconciled",
+    "no space for the redo file",
+    "older view put back",
     "record kept that was not answered",
     "request lost",
     "segment pruned",
@@ -89,6 +91,7 @@ const MUST_OCCUR: [&str; 50] = [
     "view built anew",
     "view completed from its redo file",
     "view lost",
+    "view without space",
 ];
 
 /// What came of a run.

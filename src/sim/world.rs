@@ -53,6 +53,8 @@ pub(crate) struct World {
     pub(super) excused: Cell<bool>,
     /// In which view a bit was flipped, by how many there were before it.
     pub(super) flipped_in: Cell<Option<u64>>,
+    /// A copy of the view, of some earlier day.
+    pub(super) older_view: RefCell<BTreeMap<Vec<u8>, Vec<u8>>>,
     pub(super) ends: Cell<bool>,
     pub(crate) violations: RefCell<Vec<String>>,
     pub(super) full_until: Cell<Option<Instant>>,
@@ -100,6 +102,7 @@ impl World {
             senders: Cell::new(0),
             excused: Cell::new(false),
             flipped_in: Cell::new(None),
+            older_view: RefCell::default(),
             ends: Cell::new(false),
             violations: RefCell::default(),
             full_until: Cell::new(None),

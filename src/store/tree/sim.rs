@@ -85,6 +85,11 @@ impl SimTrees {
         self.state().filling = filling.clone();
     }
 
+    /// The write after `n` more finds no space, and so does every later one.
+    pub(crate) fn full_after(&self, n: Option<u64>) {
+        self.state().filling.after(n);
+    }
+
     /// How often it was moved out of the way, for one that is built anew.
     pub(crate) fn times_set_aside(&self) -> u64 {
         self.state().set_aside
