@@ -72,6 +72,9 @@ pub(crate) fn after_opening(world: &World, process: &Process) {
         world.violate(problem.clone());
     }
     acknowledged_is_stored(world, &told);
+    if process.store.is_proved() {
+        reading::what_is_due_is_told(world, process, &told);
+    }
 }
 
 /// Whether two are one record, with its body or pruned: a crash leaves the one or the other segment.

@@ -164,6 +164,11 @@ impl EmbeddedStore {
         self.shared.signals.is_proved()
     }
 
+    /// From where on a restart would look for undecided events, as the view says; the first record if it cannot be asked.
+    pub(crate) fn scan_from(&self) -> Lsn {
+        self.shared.with_view(|view| Ok(view.meta().scan_from)).unwrap_or_default()
+    }
+
     /// How many events, and how many bytes on their way to the view, are held in memory.
     pub(crate) fn held_in_memory(&self) -> (usize, usize) {
         let state = self.shared.state();
