@@ -18,6 +18,8 @@ const FETCHES_EACH: u64 = 12;
 
 /// Nothing is acknowledged that the journal does not call durable, and a conflict is what contradicts something taken.
 pub(crate) fn at_acknowledgement(world: &World, process: &Process, admissions: &[Admission], contradicts: bool) {
+    // Just now something was added.
+    bounds(world, process);
     let is_conflict = |admission: &Admission| matches!(admission, Admission::Conflict { .. });
     if admissions.iter().any(|admission| is_conflict(admission) != contradicts) {
         world

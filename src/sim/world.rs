@@ -208,7 +208,16 @@ pub(crate) async fn all<T, C: Clone>(
     }
 }
 
-/// The bounds that a run's options set on what is held in memory, for a group of these bytes.
+/// What one request adds to what waits for the view, at most: an entity, and what is written beside it. No seed needs as
+/// much, and where the bound is not kept some do.
+const CHANGE_BYTES_MAX: usize = 2500;
+
+/// The smallest record that changes the view.
+const RECORD_BYTES_MIN: usize = 250;
+
+/// The bound that a run's options set on what waits for the view. A group begins while there is room, and may be too
+/// large for it by what its requests add.
 pub(crate) fn overlay_bound(options: &Options) -> usize {
-    options.overlay_bytes + 4 * options.group_bytes + (64 << 10)
+    let requests = options.waiting.min(options.group_bytes / RECORD_BYTES_MIN + 1);
+    options.overlay_bytes + requests * CHANGE_BYTES_MAX
 }
