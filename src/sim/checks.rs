@@ -13,7 +13,7 @@ use crate::domain::{Admission, Cause, Entity, Flag, Lsn, Position, Reason, Recor
 use crate::store::oracle::{Told, pruned};
 use crate::store::{self, Store as _};
 
-/// How often a thing may be asked for, for each of its events and each time that something was in the way.
+/// How often a thing may be asked for, for each of its events and once more: failures and checks are among them.
 const FETCHES_EACH: u64 = 12;
 
 /// Nothing is acknowledged that the journal does not call durable, and a conflict is what contradicts something taken.
@@ -278,8 +278,9 @@ fn final_state(world: &World, nth: usize, told: &Told) {
     }
     let possible: BTreeSet<_> = match known.last() {
         // What was never told can only be known from an upstream, if something led to it being asked.
-        Some(newest) if known.len() <= last => thing.steps[*newest..].iter().map(|(_, state)| state).collect(),
-        Some(_) | None => BTreeSet::from([&thing.steps[last].1]),
+        Some(newest) if asked => thing.steps[*newest..].iter().map(|(_, state)| state).collect(),
+        Some(newest) => BTreeSet::from([&thing.steps[*newest].1]),
+        None => BTreeSet::from([&thing.steps[last].1]),
     };
     world.account.count(if asked { "end state with an upstream" } else { "end state by strict keys" });
     if !possible.contains(&held.state) {
