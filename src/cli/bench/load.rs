@@ -24,6 +24,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 /// How long nothing is done when nothing is to be done yet.
 const NAP: Duration = Duration::from_micros(50);
 
+/// How long is waited at the end for answers that are under way, when their latencies are measured.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
 /// The largest answer that is read.
 const ANSWER_MAX: usize = 16 << 10;
 
@@ -45,6 +48,8 @@ pub(super) struct Load<'a> {
     pub(super) connections: usize,
     pub(super) pace: Pace,
     pub(super) measured: Duration,
+    /// How long is waited at the end for what is under way, at [`Pace::Open`].
+    pub(super) patience: Duration,
     /// How many events are acknowledged and not decided.
     pub(super) backlog: &'a dyn Fn() -> u64,
     /// No request begins while the backlog is longer.
@@ -59,7 +64,8 @@ pub(super) struct Measured {
     pub(super) acknowledged: u64,
     /// Other answers by status; 0 for connections that broke.
     pub(super) refused: BTreeMap<u16, u64>,
-    /// How many microseconds each answer took, sorted; none are kept at full load, where they say only how many wait.
+    /// How many microseconds each answer took, sorted; of one that did not come, how long it was waited for. None are kept
+    /// at full load, where they say only how many wait.
     pub(super) latencies: Vec<u32>,
     /// The backlog at the beginning and at the end.
     pub(super) backlog: (u64, u64),
@@ -87,6 +93,8 @@ struct Running<'a, 'e> {
     next_due: Instant,
     held: bool,
     looked: Instant,
+    /// Whether what is measured is over: answers are waited for, and nothing begins.
+    over: bool,
 }
 
 impl Measured {
@@ -136,6 +144,7 @@ impl Load<'_> {
             next_due: now,
             held: false,
             looked: now,
+            over: false,
         };
         running.run()?;
         Ok(running.measured)
@@ -168,8 +177,33 @@ impl Running<'_, '_> {
         }
         self.measured.backlog.1 = (self.load.backlog)();
         self.measured.seconds = self.from.elapsed().as_secs_f64();
+        self.over = true;
+        if let Pace::Open(rate) = self.load.pace {
+            self.outwait(&mut ready, end)?;
+            self.overdue(end, Duration::from_secs_f64(1.0 / rate));
+        }
         self.measured.latencies.sort_unstable();
         Ok(())
+    }
+
+    /// Waits for the answers that are under way: the slowest are among them.
+    fn outwait(&mut self, ready: &mut mio::Events, end: Instant) -> io::Result<()> {
+        while self.idle.len() < self.connections.len() && Instant::now() < end + self.load.patience {
+            self.wait(ready)?;
+            for event in &*ready {
+                self.go_on(event.token().0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What was due before the end and has no answer took as long as until now, at least.
+    fn overdue(&mut self, end: Instant, step: Duration) {
+        let now = Instant::now();
+        let under_way = self.connections.iter().filter(|connection| !connection.out.is_empty());
+        let never_begun = std::iter::successors(Some(self.next_due), |due| Some(*due + step));
+        let due = under_way.map(|connection| connection.due).chain(never_begun.take_while(|due| *due < end));
+        self.measured.latencies.extend(due.map(|due| micros(now.duration_since(due))));
     }
 
     /// Begins every request that is due and has a connection.
@@ -196,7 +230,7 @@ impl Running<'_, '_> {
 
     fn wait(&mut self, ready: &mut mio::Events) -> io::Result<()> {
         let busy = self.idle.len() < self.connections.len();
-        let soon = matches!(self.load.pace, Pace::Open(_)) && !self.idle.is_empty() && !self.held;
+        let soon = matches!(self.load.pace, Pace::Open(_)) && !self.idle.is_empty() && !self.held && !self.over;
         if soon || !busy {
             self.poll.poll(ready, Some(Duration::ZERO))?;
             if ready.is_empty() {
@@ -224,10 +258,9 @@ impl Running<'_, '_> {
         let now = Instant::now();
         if now >= self.from {
             if status == 200 {
-                self.measured.acknowledged += 1;
+                self.measured.acknowledged += u64::from(!self.over);
                 if matches!(self.load.pace, Pace::Open(_)) {
-                    let micros = now.duration_since(connection.due).as_micros();
-                    self.measured.latencies.push(u32::try_from(micros).unwrap_or(u32::MAX));
+                    self.measured.latencies.push(micros(now.duration_since(connection.due)));
                 }
             } else {
                 *self.measured.refused.entry(status).or_default() += 1;
@@ -236,6 +269,10 @@ impl Running<'_, '_> {
         self.idle.push_back(number);
         Ok(())
     }
+}
+
+fn micros(took: Duration) -> u32 {
+    u32::try_from(took.as_micros()).unwrap_or(u32::MAX)
 }
 
 impl Connection {
@@ -296,3 +333,6 @@ fn status_of(answer: &[u8]) -> io::Result<Option<u16>> {
     let length = length.and_then(|header| std::str::from_utf8(header.value).ok()?.parse::<usize>().ok()).unwrap_or(0);
     Ok(head.code.filter(|_| answer.len() >= head_len + length))
 }
+
+#[cfg(test)]
+mod tests;

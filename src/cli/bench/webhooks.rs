@@ -12,7 +12,7 @@ use super::super::Context;
 use super::super::assemble::Loaded;
 use super::super::failure::Failure;
 use super::event::Events;
-use super::load::{Load, Measured, Pace};
+use super::load::{Load, Measured, PATIENCE, Pace};
 use super::report::Figures;
 use crate::code;
 use crate::config::{Environment, Flag, Inputs};
@@ -192,10 +192,10 @@ impl Bench<'_> {
         yardsticks.stop().await;
         figures.verified_rps = verified.rate();
         figures.ack_at_rps = figures.applied_rps / 2.0;
-        let pace = Pace::Open(figures.ack_at_rps);
+        let pace = half_of(figures.applied_rps, "decided", self.refused)?;
         let paced = self.load(&Run { what: "latency", pace, ..door }, &stage, events).await?;
         self.settle(&stage).await?;
-        let pace = Pace::Open(figures.durable_rps / 2.0);
+        let pace = half_of(figures.durable_rps, "acknowledged", self.refused)?;
         let rushed = self.load(&Run { what: "latency in a rush", pace, ..door }, &stage, events).await?;
         figures.rush_p99_ms = rushed.latency_ms(990);
         figures.ack_p50_ms = paced.latency_ms(500);
@@ -268,6 +268,7 @@ impl Bench<'_> {
                 connections,
                 pace,
                 measured,
+                patience: PATIENCE,
                 backlog: &backlog,
                 backlog_max,
             };
@@ -304,6 +305,15 @@ impl Stage {
     }
 }
 
+/// The pace at which latencies are measured. There is none if nothing got through before.
+fn half_of(rate: f64, what: &str, refused: u64) -> Result<Pace, Failure> {
+    if rate > 0.0 {
+        return Ok(Pace::Open(rate / 2.0));
+    }
+    let text = format!("no event was {what}; {refused} answers were other than 200, so there is no latency to measure");
+    Err(Failure::new(code::INTERNAL, text))
+}
+
 /// So many in this time, a second.
 #[expect(clippy::cast_precision_loss, clippy::as_conversions, reason = "counts of a few minutes")]
 fn per_second(count: u64, took: Duration) -> f64 {
@@ -338,4 +348,16 @@ fn peak_rss_mb() -> Result<f64, Failure> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u32>().ok()).unwrap_or(0);
     Ok(f64::from(kib) / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_rate_there_is_no_pace_and_the_failure_says_how_many_were_refused() {
+        assert!(matches!(half_of(8.0, "decided", 3), Ok(Pace::Open(4.0))));
+        let failure = half_of(0.0, "decided", 3).unwrap_err();
+        assert!(format!("{failure:?}").contains("no event was decided; 3 answers were other than 200"), "{failure:?}");
+    }
 }
