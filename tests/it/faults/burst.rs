@@ -50,16 +50,16 @@ fn a_burst_of_many_times_what_a_slowed_journal_takes_is_refused_in_bounded_memor
     let load = Load::of_payments((SUSTAINED + BURST * scale()).div_ceil(4), 1000);
     let rate = sustained(&server, &load);
     let idle = server.peak_kib();
-    let (refused, unanswered, offered) = burst(&server, &load, SUSTAINED, BURST * scale());
+    let Burst { sent, answered, refused, offered } = burst(&server, &load, SUSTAINED, BURST * scale());
     let grown = server.peak_kib() - idle;
-    let taken = load.acknowledged() - SUSTAINED;
+    let (taken, unanswered) = (load.acknowledged() - SUSTAINED, sent - answered);
     println!(
-        "{rate:.0}/s sustained by a slowed journal; {} events came in at {offered:.0}/s, {:.0} times as fast: {taken} acknowledged, \
+        "{rate:.0}/s sustained by a slowed journal; {answered} events came in at {offered:.0}/s, {:.0} times as fast: {taken} acknowledged, \
          {refused} refused, {unanswered} unanswered; {idle} KiB before, grown by {grown} KiB",
-        BURST * scale(),
         offered / rate,
     );
-    assert!(BURST * scale() >= TIMES * taken, "the burst was no burst: {taken} of it were taken");
+    assert!(answered >= TIMES * taken, "the burst was no burst: {taken} of {answered} were taken");
+    assert_eq!(unanswered, 0, "of {sent}, each of which is to get an answer");
     assert!(refused > 0 && taken > 0, "{refused} refused, {taken} acknowledged");
     assert!(grown <= GROWTH_KIB_MAX, "grown by {grown} KiB");
     server.settle();
@@ -85,14 +85,23 @@ fn sustained(server: &Server, load: &Load) -> f64 {
     f64::from(u32::try_from(SUSTAINED).unwrap()) / began.elapsed().as_secs_f64()
 }
 
-/// Writes events as fast as they are answered over many connections, some ahead on each. Answers how many were refused,
-/// how many got no answer, and how many a second came in.
-fn burst(server: &Server, load: &Load, from: usize, count: usize) -> (usize, usize, f64) {
-    let (refused, answered) = (AtomicUsize::new(0), AtomicUsize::new(0));
+/// What came of a burst.
+struct Burst {
+    /// Requests that were written whole.
+    sent: usize,
+    answered: usize,
+    refused: usize,
+    /// How many a second were answered.
+    offered: f64,
+}
+
+/// Writes events as fast as they are answered over many connections, some ahead on each.
+fn burst(server: &Server, load: &Load, from: usize, count: usize) -> Burst {
+    let [sent, refused, answered] = [const { AtomicUsize::new(0) }; 3];
     let barrier = Barrier::new(CONNECTIONS + 1);
     let began = std::thread::scope(|scope| {
         for connection in 0..CONNECTIONS {
-            let (barrier, refused, answered) = (&barrier, &refused, &answered);
+            let (barrier, sent, refused, answered) = (&barrier, &sent, &refused, &answered);
             scope.spawn(move || {
                 let events: Vec<usize> = (from..from + count).skip(connection).step_by(CONNECTIONS).collect();
                 let requests: Vec<Vec<u8>> = events.iter().map(|index| load.request(*index, true)).collect();
@@ -100,12 +109,13 @@ fn burst(server: &Server, load: &Load, from: usize, count: usize) -> (usize, usi
                 barrier.wait();
                 let mut writer = stream.try_clone().unwrap();
                 let (answer_came, answers) = mpsc::sync_channel(AHEAD);
-                let writing = std::thread::spawn(move || {
+                let writing = scope.spawn(move || {
                     for (number, request) in requests.iter().enumerate() {
                         let may_go = number < AHEAD || answers.recv().is_ok();
                         if !may_go || writer.write_all(request).is_err() {
                             return;
                         }
+                        sent.fetch_add(1, Ordering::SeqCst);
                     }
                 });
                 barrier.wait();
@@ -127,6 +137,6 @@ fn burst(server: &Server, load: &Load, from: usize, count: usize) -> (usize, usi
         began
     });
     let answered = answered.into_inner();
-    let offered = f64::from(u32::try_from(count).unwrap()) / began.elapsed().as_secs_f64();
-    (refused.into_inner(), count - answered, offered)
+    let offered = f64::from(u32::try_from(answered).unwrap()) / began.elapsed().as_secs_f64();
+    Burst { sent: sent.into_inner(), answered, refused: refused.into_inner(), offered }
 }
