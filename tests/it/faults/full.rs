@@ -207,6 +207,8 @@ fn filled(left_mib: Option<u64>, what: &str) {
         for _ in 0..20 {
             let answer = load.deliver(server.address(), done);
             assert!(answer.as_ref().is_none_or(|answer| answer.status == 503), "{answer:?}");
+            let read = server.get("/v1/entities");
+            assert!(read.as_ref().is_some_and(|(status, _)| [200, 503].contains(status)), "{what}: {read:?}");
         }
         assert!(!server.has_ended(), "{what}, round {round}: the process ended");
         std::fs::remove_file(filler).unwrap();
