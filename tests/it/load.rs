@@ -142,7 +142,7 @@ impl Load {
         assert_eq!(feed.iter().map(Value::to_string).collect::<BTreeSet<_>>().len(), feed.len());
         let entities = folded(&entries);
         assert_eq!(entities, stored(server), "an entity is not the fold of its entries");
-        Kept { acknowledged: self.acknowledged(), missing: missing.len(), twice, entities: entities.len() }
+        Kept { acknowledged: self.acknowledged(), decided: decided.len(), entities: entities.len() }
     }
 }
 
@@ -151,8 +151,7 @@ impl Load {
 #[expect(dead_code, reason = "they are printed")]
 pub(crate) struct Kept {
     acknowledged: usize,
-    missing: usize,
-    twice: usize,
+    decided: usize,
     entities: usize,
 }
 
