@@ -1,7 +1,7 @@
 //! Slow senders: hundreds of connections that sent half a head, half a body, or a byte now and then. They hold no
 //! worker: a good sender is answered while they last.
 
-use std::io::Write;
+use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use super::scale;
@@ -38,6 +38,12 @@ fn hundreds_of_slow_senders_hold_no_worker() {
             let answer = load.deliver(server.address(), index).expect("a good sender is answered");
             assert_eq!(answer.status, 200, "{}", answer.text);
         }
+    }
+    // They outlasted it indeed: nothing came, neither an answer nor an end.
+    for (number, stream) in slow.iter_mut().enumerate() {
+        stream.set_nonblocking(true).unwrap();
+        let read = stream.read(&mut [0; 64]).map_err(|error| error.kind());
+        assert_eq!(read, Err(ErrorKind::WouldBlock), "slow sender {number}");
     }
     let slow = slow.len();
     server.settle();
