@@ -101,7 +101,7 @@ fn a_stop_while_it_waits_for_room_is_a_stop_in_order() {
     let environment = [
         ("TOLLGATE__STORE__SEGMENT_SIZE", "1MiB".to_owned()),
         // So little goes to the view at once that it is written without the redo file, whose want of room is waited for.
-        ("TOLLGATE__STORE__OVERLAY_SIZE", "64KiB".to_owned()),
+        ("TOLLGATE__STORE__OVERLAY_SIZE", "32KiB".to_owned()),
         ("TOLLGATE__TELEMETRY__LEVEL", "error".to_owned()),
     ];
     let server = Server::start(&data, &environment);
