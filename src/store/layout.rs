@@ -140,6 +140,12 @@ impl Layout {
         self.write_whole(SETTINGS, &format!("{HEAD}{text}")).map_err(|error| io_error("writing", &path, &error))
     }
 
+    /// The settings that are there are from now on. Whoever wrote them may have died before it synced their folder: then the
+    /// system shows them, and forgets them when the power goes.
+    pub(super) fn keep_settings(&self) -> Result<(), Error> {
+        self.files.sync().map_err(|error| io_error("keeping", &self.settings(), &error))
+    }
+
     /// Notes that the view is to be built anew when the store is opened next.
     pub(super) fn condemn_view(&self, why: &str) {
         if let Err(error) = self.write_whole(DAMAGED, why) {

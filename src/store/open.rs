@@ -201,6 +201,7 @@ fn settle_fixed(layout: &Layout, fixed: Option<Fixed>, recovery: &Recovery, opti
         let detail = format!("it is of store {}, the journal is of store {}", fixed.store_id, recovery.store_id);
         return Err(corrupt(detail));
     }
+    layout.keep_settings()?;
     match options.shards {
         Some(asked) if asked != fixed.shards => Err(Error::OtherShards { stored: fixed.shards, asked }),
         Some(_) | None => Ok(fixed.shards),

@@ -276,6 +276,29 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn a_store_whose_first_start_was_killed_opens_again_when_the_power_has_gone_later() {
+        for (syncs, dice) in (0..4).flat_map(|syncs| (0..8).map(move |dice| (syncs, dice))) {
+            let [files, journal, seen] = [(); 3].map(|()| SimDisk::default());
+            let view = SimTrees::default();
+            let disks = Disks { journal: Arc::new(journal.clone()), seen: Arc::new(seen.clone()) };
+            let parts = (Layout::on(Path::new("sim"), Arc::new(files.clone()), Arc::new(view.clone())), disks);
+            files.fail_sync_after(Some(syncs));
+            drop(EmbeddedStore::by_steps(&parts.0, &parts.1, &Options::default()));
+            [&files, &journal, &seen].into_iter().for_each(SimDisk::kill);
+            view.crash(&mut Dice(dice));
+            let action = Action::MachineChanged { machine: "m".into(), version: 3, sha256: [7; 32] };
+            let command = Command { by: Arc::from("test"), at: Timestamp::EPOCH, action };
+            run(&parts, async |store| store.command(command).await.unwrap()).await;
+            for disk in [&files, &journal, &seen] {
+                disk.crash(&mut Dice(dice));
+            }
+            view.crash(&mut Dice(dice));
+            let known = run(&parts, async |store| store.machines().await.unwrap()).await;
+            assert_eq!(known.get("m"), Some(&(3, [7; 32])), "killed after {syncs} syncs, dice {dice}");
+        }
+    }
+
     /// Three tables, each too large for one batch of the view, by a process that ends after so many calls of the view.
     async fn three_tables(parts: &(Layout, Disks), view: &SimTrees, calls: u64) {
         let options = Options { gather_for: Duration::from_millis(1), ..Options::default() };
