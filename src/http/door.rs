@@ -8,6 +8,7 @@ use actix_web::{HttpRequest, web};
 use bytes::{Bytes, BytesMut};
 use futures_util::StreamExt as _;
 
+use super::budget::Room;
 use super::dto::{Admitted, Problem as ProblemDto};
 use super::problem::{Problem, cut};
 use super::put_off;
@@ -123,19 +124,21 @@ async fn read(request: &HttpRequest, payload: &mut web::Payload, shared: &Shared
         return Err(too_large(&format!("the body has {declared} bytes")));
     }
     let collect = async {
+        // What is declared is not there yet: a sender that declares much and sends nothing takes little memory.
+        let first = declared.min(FIRST_BYTES);
         let mut room = shared.bodies.room();
-        // What is declared is not there yet: a sender that declares much and sends nothing takes no memory.
-        let mut body = BytesMut::with_capacity(declared.min(FIRST_BYTES));
+        take_room(&mut room, first)?;
+        let mut body = BytesMut::with_capacity(first);
         while let Some(chunk) = payload.next().await {
             let chunk =
                 chunk.map_err(|error| Problem::new(code::BODY_BROKEN, format!("the body broke off: {error}")))?;
             if body.len() + chunk.len() > limit {
                 return Err(too_large("the body is larger"));
             }
-            if !room.grow(chunk.len()) {
-                let why = "the bodies that are coming in take all the memory that they may";
-                put_off::log(code::BUSY, &why);
-                return Err(Problem::new(code::BUSY, why));
+            let (needed, had) = (body.len() + chunk.len(), body.capacity());
+            if needed > had {
+                // It grows at least to its double: what counts is what it takes.
+                take_room(&mut room, needed.max(2 * had) - had)?;
             }
             body.extend_from_slice(&chunk);
         }
@@ -143,6 +146,15 @@ async fn read(request: &HttpRequest, payload: &mut web::Payload, shared: &Shared
     };
     let late = |_| Problem::new(code::BODY_TIMEOUT, format!("the body had {} ms to arrive", timeout.as_millis()));
     tokio::time::timeout(timeout, collect).await.map_err(late)?
+}
+
+fn take_room(room: &mut Room, bytes: usize) -> Result<(), Problem> {
+    if room.grow(bytes) {
+        return Ok(());
+    }
+    let why = "the bodies that are coming in take all the memory that they may";
+    put_off::log(code::BUSY, &why);
+    Err(Problem::new(code::BUSY, why))
 }
 
 /// All headers, names in lower case. A value that is not text can't be a signature; it is kept as far as it goes.
