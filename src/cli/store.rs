@@ -201,7 +201,7 @@ impl<'a> Found<'a> {
             lacks_room,
         } = report;
         Self {
-            ok: report.is_sound(),
+            ok: report.is_sound() && !lacks_room,
             compared: !lacks_room,
             data,
             last: last.0,

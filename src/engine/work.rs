@@ -10,7 +10,7 @@ use super::run::Running;
 use super::turn::Next;
 
 /// The longest pause before a turn is tried again that the store could not take.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Turns until nothing is left. Answers the entity as it is then.
 pub(super) async fn work(
