@@ -10,6 +10,7 @@ use super::Error;
 use super::gather::{Gatherer, gather};
 use super::lock::unpoisoned;
 use super::overlay::Table;
+use super::records;
 use super::redo;
 use super::shared::{Ending, Shared, State};
 use super::view::Meta;
@@ -203,6 +204,7 @@ impl Applier {
     fn apply(&mut self, table: &Table, low_water: Lsn) -> Result<bool, Error> {
         let mut meta = self.meta;
         meta.applied = table.through;
+        meta.mark = records::mark(&self.shared.reader, table.through)?.unwrap_or_default();
         meta.scan_from = low_water.min(Lsn(table.through.0 + 1));
         meta.counts += table.counts;
         let (disk, writes) = (self.shared.layout.files(), table.encode()?);

@@ -16,7 +16,7 @@ use crate::domain::{
 };
 
 /// The version of the form of the view's values.
-const VALUE_VERSION: u8 = 2;
+const VALUE_VERSION: u8 = 3;
 
 /// How many of an entity's commits are listed beside its snapshot before they move to a key of their own: one write
 /// less for each commit, and a bound on the value.

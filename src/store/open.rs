@@ -8,6 +8,7 @@ use super::ids::SeenIds;
 use super::journal::{Journal, Recovery, StoreId};
 use super::layout::{Fixed, Layout};
 use super::rebuild;
+use super::records;
 use super::redo;
 use super::replay::Replay;
 use super::seen::Seen;
@@ -51,6 +52,12 @@ pub(super) fn open(layout: &Layout, disks: &Disks, options: &Options) -> Result<
 
 fn attempt(layout: &Layout, disks: &Disks, options: &Options) -> Result<Opened, Error> {
     let fixed = layout.read_settings()?;
+    if fixed.is_some() && !Journal::is_there(&*disks.journal)? {
+        // A new one would be another store's. The settings are written behind the first segment, so there was one.
+        let detail = "no `.segment` file is there, but there was one; put the files back from a backup, or begin anew in another \
+            data directory";
+        return Err(Error::Corrupt { place: disks.journal.place(""), detail: detail.to_owned() });
+    }
     let view = existing_view(layout, fixed.as_ref(), options)?.unwrap_or_else(|unusable| {
         match unusable {
             Unusable::Unfinished => tracing::info!("a rebuild of the view was not finished: it is begun again"),
@@ -62,7 +69,14 @@ fn attempt(layout: &Layout, disks: &Disks, options: &Options) -> Result<Opened, 
     let (journal, recovery) = open_journal(disks, options, vouched)?;
     let shards = settle_fixed(layout, fixed, &recovery, options)?;
     let view = match view {
-        Some(view) => view,
+        Some(view) if records::mark(&journal.reader(), view.meta().applied)? == Some(view.meta().mark) => view,
+        Some(view) => {
+            // Another copy of the journal was put in place, which went on in another way: the seen ids are of that too.
+            tracing::warn!("the view is of another copy of the journal; it and the seen ids are made anew");
+            view.close();
+            Seen::clear(&*disks.seen)?;
+            fresh_view(layout, &recovery, options)?
+        }
         None => fresh_view(layout, &recovery, options)?,
     };
     let disk = Arc::clone(&disks.seen);

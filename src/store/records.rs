@@ -10,6 +10,7 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::journal::Reader;
 use super::{Commit, Error, Fetched};
 use crate::domain::{
     Admit, Attempt, Delivery, EntityKey, Entry, Event, EventDigest, Item, Judged, Lsn, MachineName, Pending, Position,
@@ -380,6 +381,17 @@ pub(super) fn head(lsn: Lsn, bytes: &[u8]) -> Result<&[u8], Error> {
     let field: [u8; 4] = bytes.get(2..PREFIX_LEN).and_then(|field| field.try_into().ok()).ok_or_else(too_short)?;
     let end = usize::try_from(u32::from_be_bytes(field)).ok().and_then(|len| len.checked_add(PREFIX_LEN));
     end.and_then(|end| bytes.get(PREFIX_LEN..end)).ok_or_else(too_short)
+}
+
+/// By what the record at an LSN is known again: the checksum of all but its body, which pruning takes away. None if there
+/// is no such record; 0 for the place before the first.
+pub(super) fn mark(reader: &Reader, lsn: Lsn) -> Result<Option<u32>, Error> {
+    if lsn == Lsn(0) {
+        return Ok(Some(0));
+    }
+    let Some(bytes) = reader.read(lsn)? else { return Ok(None) };
+    let end = PREFIX_LEN + head(lsn, &bytes)?.len();
+    Ok(bytes.get(..end).map(crc32fast::hash))
 }
 
 /// Reads a head, all of it.

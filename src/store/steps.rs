@@ -14,6 +14,7 @@ use super::journal::{Journal, Pruner};
 use super::layout::Layout;
 use super::open::{Disks, Opened, open};
 use super::oracle::pruned;
+use super::records::mark;
 use super::replay::Replay;
 use super::seen::Work;
 use super::shared::Shared;
@@ -207,17 +208,18 @@ pub(crate) fn catch_up(layout: &Layout, disks: &Disks, options: &Options) -> Res
     steps.applier.catch_up()
 }
 
-/// The last LSN of a journal, once its torn end is cut off.
-pub(crate) fn last_of(disks: &Disks, options: &Options) -> Result<Lsn, Error> {
-    Ok(Journal::open_on(Arc::clone(&disks.journal), options.journal, Lsn(0))?.1.last)
+/// The last LSN of a journal, once its torn end is cut off, and the mark of its record.
+pub(crate) fn last_of(disks: &Disks, options: &Options) -> Result<(Lsn, u32), Error> {
+    let (journal, found) = Journal::open_on(Arc::clone(&disks.journal), options.journal, Lsn(0))?;
+    Ok((found.last, mark(&journal.reader(), found.last)?.unwrap_or_default()))
 }
 
 /// Makes a view that has more than its journal say that it hasn't. False if it has not.
-pub(crate) fn belittle(trees: &SimTrees, last: Lsn) -> Result<bool, Error> {
+pub(crate) fn belittle(trees: &SimTrees, (last, mark): (Lsn, u32)) -> Result<bool, Error> {
     let view = View::open(trees.open(0)?, Meta::default())?;
     let meta = view.meta();
     if meta.applied > last {
-        view.apply(&[], Meta { applied: last, scan_from: meta.scan_from.min(Lsn(last.0 + 1)), ..meta })?;
+        view.apply(&[], Meta { applied: last, mark, scan_from: meta.scan_from.min(Lsn(last.0 + 1)), ..meta })?;
     }
     view.close();
     Ok(meta.applied > last)

@@ -32,6 +32,8 @@ pub(super) struct Meta {
     pub(super) store_id: [u8; 16],
     /// Everything up to here is in it.
     pub(super) applied: Lsn,
+    /// The mark of the record there: by it the journal is known again.
+    pub(super) mark: u32,
     /// From here on the journal holds events that may be undecided.
     pub(super) scan_from: Lsn,
     pub(super) counts: Counts,

@@ -165,6 +165,14 @@ impl Journal {
         }
     }
 
+    /// Whether a folder holds a segment.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn is_there(disk: &dyn Disk) -> Result<bool, Error> {
+        Ok(!recover::first_lsns(disk)?.is_empty())
+    }
+
     /// Appends frames as one group: one write, one sync. On return they are durable. Answers the LSN of the first;
     /// the others follow one by one. Without frames it does nothing and answers the LSN that is next.
     ///

@@ -86,7 +86,7 @@ pub(super) fn recover(disk: &Arc<dyn Disk>, vouched: Lsn) -> Result<Option<Found
 }
 
 /// The segments by their names, in order. Removes what was never finished.
-fn first_lsns(disk: &dyn Disk) -> Result<Vec<Lsn>, Error> {
+pub(super) fn first_lsns(disk: &dyn Disk) -> Result<Vec<Lsn>, Error> {
     let listing = |error: io::Error| failed(format!("listing `{}`", disk.place("")), &error);
     let mut firsts = Vec::new();
     for name in disk.list().map_err(listing)? {

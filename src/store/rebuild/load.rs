@@ -3,7 +3,7 @@
 use crate::domain::Lsn;
 use crate::store::keys::Key;
 use crate::store::view::{Meta, View, raw};
-use crate::store::{Error, Options};
+use crate::store::{Error, Options, journal, records};
 
 use super::ahead::ahead;
 use super::scratch::{Reader, Writer};
@@ -27,10 +27,11 @@ struct Loader<'a> {
 
 impl Folded {
     /// Writes everything to an empty view, which is complete when this returns and not before.
-    pub(super) fn load(self, view: &View, options: &Options) -> Result<(), Error> {
+    pub(super) fn load(self, view: &View, options: &Options, journal: &journal::Reader) -> Result<(), Error> {
         let Self { last, sum, .. } = self;
         let scan_from = sum.waits.unwrap_or(Lsn(last.0 + 1));
-        let meta = Meta { applied: last, scan_from, counts: sum.counts, complete: true, ..view.meta() };
+        let mark = records::mark(journal, last)?.unwrap_or_default();
+        let meta = Meta { applied: last, mark, scan_from, counts: sum.counts, complete: true, ..view.meta() };
         // From here on the tree says that it is not whole.
         view.apply(&[], Meta { complete: false, ..meta })?;
         // Most entities have a key, and another in the list of their state.

@@ -62,7 +62,7 @@ pub(super) fn build(
 ) -> Result<(), Error> {
     let last = reader.synced();
     if last > Lsn(0) {
-        fold(layout, options, reader, ids)?.load(view, options)?;
+        fold(layout, options, reader, ids)?.load(view, options, reader)?;
     } else {
         load::complete(view, Meta { complete: true, ..view.meta() })?;
     }

@@ -118,6 +118,14 @@ impl Seen {
         Ok((seen, opened))
     }
 
+    /// Removes the files of a folder: they are made anew from the journal.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn clear(disk: &dyn Disk) -> Result<(), Error> {
+        open::clear(disk)
+    }
+
     /// The last LSN that a whole file in a folder has ids of; 0 if there is none. Changes nothing.
     ///
     /// # Errors

@@ -67,6 +67,21 @@ pub(super) fn open(disk: &Arc<dyn Disk>, store_id: StoreId, last: Lsn) -> Result
     Ok(found)
 }
 
+/// Removes every file of ids, and what says which are forgotten.
+pub(super) fn clear(disk: &dyn Disk) -> Result<(), Error> {
+    for (_, _, name) in names(disk)? {
+        remove(disk, &name)?;
+    }
+    match disk.remove(FORGOTTEN_FILE) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(failed(format!("removing `{}`", disk.place(FORGOTTEN_FILE)), &error));
+        }
+        Ok(()) | Err(_) => {}
+    }
+    // Whatever is removed must not come back behind what is written in its place.
+    disk.sync().map_err(|error| failed(format!("syncing `{}`", disk.place("")), &error))
+}
+
 /// The last LSN that a whole file has ids of.
 pub(super) fn reaches(disk: &dyn Disk, store_id: StoreId) -> Result<Lsn, Error> {
     let listed = disk.list().map_err(|error| failed(format!("listing `{}`", disk.place("")), &error))?;
