@@ -14,7 +14,7 @@ use super::journal::Reader;
 use super::keys::{self, Key, Table};
 use super::layout::{Fixed, Layout, remove};
 use super::lock::unpoisoned;
-use super::open::{Disks, Opened, existing_view, open, open_journal, vouched};
+use super::open::{Disks, Opened, existing_view, open, open_journal};
 use super::rebuild::{self, Folded, Merge};
 use super::records::Record;
 use super::replay::Replay;
@@ -90,8 +90,7 @@ pub fn check(dir: &Path, options: &Options) -> Result<Report, Error> {
             None
         }),
     };
-    let vouched = vouched(&disks, Some(&fixed), view.as_ref())?;
-    let (journal, recovery) = match open_journal(&disks, options, vouched) {
+    let (journal, recovery) = match open_journal(&disks, options, Some(&fixed), view.as_ref()) {
         Ok(opened) => opened,
         Err(Error::Corrupt { place, detail }) => {
             report.add(place, detail);
@@ -133,11 +132,10 @@ pub fn rebuild(dir: &Path, options: &Options) -> Result<Report, Error> {
     // The old view may be all that proves the journal's end to be whole: it is asked before it goes.
     let view = existing_view(&layout, Some(&fixed), options)?.unwrap_or_default();
     let disks = Disks::of(&layout)?;
-    let vouched = vouched(&disks, Some(&fixed), view.as_ref())?;
+    let (journal, _) = open_journal(&disks, options, Some(&fixed), view.as_ref())?;
     if let Some(view) = view {
         view.close();
     }
-    let (journal, _) = open_journal(&disks, options, vouched)?;
     journal.close()?;
     remove(&layout.view())?;
     let Opened { journal, replay, mut ids } = open(&layout, &Disks::of(&layout)?, options)?;

@@ -52,12 +52,6 @@ pub(super) fn open(layout: &Layout, disks: &Disks, options: &Options) -> Result<
 
 fn attempt(layout: &Layout, disks: &Disks, options: &Options) -> Result<Opened, Error> {
     let fixed = layout.read_settings()?;
-    if fixed.is_some() && !Journal::is_there(&*disks.journal)? {
-        // A new one would be another store's. The settings are written behind the first segment, so there was one.
-        let detail = "no `.segment` file is there, but there was one; put the files back from a backup, or begin anew in another \
-            data directory";
-        return Err(Error::Corrupt { place: disks.journal.place(""), detail: detail.to_owned() });
-    }
     let view = existing_view(layout, fixed.as_ref(), options)?.unwrap_or_else(|unusable| {
         match unusable {
             Unusable::Unfinished => tracing::info!("a rebuild of the view was not finished: it is begun again"),
@@ -65,8 +59,7 @@ fn attempt(layout: &Layout, disks: &Disks, options: &Options) -> Result<Opened, 
         }
         None
     });
-    let vouched = vouched(disks, fixed.as_ref(), view.as_ref())?;
-    let (journal, recovery) = open_journal(disks, options, vouched)?;
+    let (journal, recovery) = open_journal(disks, options, fixed.as_ref(), view.as_ref())?;
     let shards = settle_fixed(layout, fixed, &recovery, options)?;
     let view = match view {
         Some(view) if records::mark(&journal.reader(), view.meta().applied)? == Some(view.meta().mark) => view,
@@ -107,7 +100,7 @@ fn attempt(layout: &Layout, disks: &Disks, options: &Options) -> Result<Opened, 
 /// The last LSN of which anything beside the journal knows that it was synced. A view takes nothing that is not, and a
 /// file of seen ids is written of a segment that is sealed: neither is ever ahead of its journal by a crash, so if one is,
 /// somebody took records away. Who restores an older copy on purpose removes both.
-pub(super) fn vouched(disks: &Disks, fixed: Option<&Fixed>, view: Option<&View>) -> Result<Lsn, Error> {
+fn vouched(disks: &Disks, fixed: Option<&Fixed>, view: Option<&View>) -> Result<Lsn, Error> {
     let shown = view.map_or(Lsn(0), |view| view.meta().applied);
     let mut id = [0; 16];
     match fixed.map(|fixed| hex::decode_to_slice(&fixed.store_id, &mut id)) {
@@ -117,8 +110,20 @@ pub(super) fn vouched(disks: &Disks, fixed: Option<&Fixed>, view: Option<&View>)
     }
 }
 
-/// Opens the journal, and says what was cut off its end.
-pub(super) fn open_journal(disks: &Disks, options: &Options, vouched: Lsn) -> Result<(Journal, Recovery), Error> {
+/// Opens the journal of a store with these settings and this view, and says what was cut off its end.
+pub(super) fn open_journal(
+    disks: &Disks,
+    options: &Options,
+    fixed: Option<&Fixed>,
+    view: Option<&View>,
+) -> Result<(Journal, Recovery), Error> {
+    if fixed.is_some() && !Journal::is_there(&*disks.journal)? {
+        // A new one would be another store's. The settings are written behind the first segment, so there was one.
+        let detail = "no `.segment` file is there, but there was one; put the files back from a backup, or begin anew in another \
+            data directory";
+        return Err(Error::Corrupt { place: disks.journal.place(""), detail: detail.to_owned() });
+    }
+    let vouched = vouched(disks, fixed, view)?;
     let (journal, recovery) = Journal::open_on(Arc::clone(&disks.journal), options.journal, vouched)?;
     if let Some(cut) = &recovery.cut {
         tracing::warn!(lsn = cut.lsn.0, bytes = cut.bytes, why = %cut.why, "torn end of the journal cut off");

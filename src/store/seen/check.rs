@@ -7,15 +7,12 @@ use crate::store::disk::{Disk, failed};
 use crate::store::journal::StoreId;
 
 use super::bucket::{BucketFile, Pairs, Span, Trouble};
-use super::open::is_forgotten_whole;
+use super::open::{buckets, is_forgotten_whole};
 
 /// What is wrong with a file of a folder: its place, and what it is. Changes nothing.
 pub(super) fn check(disk: &dyn Disk, store_id: StoreId) -> Result<Vec<(String, String)>, Error> {
-    let mut names = disk.list().map_err(|error| failed(format!("listing `{}`", disk.place("")), &error))?;
-    names.retain(|name| Span::of_name(name).is_some());
-    names.sort_unstable();
     let mut found = Vec::new();
-    for name in names {
+    for (_, _, name) in buckets(disk)? {
         let wrong = wrong(disk, &name, store_id);
         let wrong = wrong.map_err(|error| failed(format!("reading `{}`", disk.place(&name)), &error))?;
         found.extend(wrong.map(|why| (format!("`{}`", disk.place(&name)), why)));

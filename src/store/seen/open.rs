@@ -72,24 +72,18 @@ pub(super) fn clear(disk: &dyn Disk) -> Result<(), Error> {
     for (_, _, name) in names(disk)? {
         remove(disk, &name)?;
     }
-    match disk.remove(FORGOTTEN_FILE) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            return Err(failed(format!("removing `{}`", disk.place(FORGOTTEN_FILE)), &error));
-        }
-        Ok(()) | Err(_) => {}
-    }
+    remove(disk, FORGOTTEN_FILE)?;
     // Whatever is removed must not come back behind what is written in its place.
     disk.sync().map_err(|error| failed(format!("syncing `{}`", disk.place("")), &error))
 }
 
 /// The last LSN that a whole file has ids of.
 pub(super) fn reaches(disk: &dyn Disk, store_id: StoreId) -> Result<Lsn, Error> {
-    let listed = disk.list().map_err(|error| failed(format!("listing `{}`", disk.place("")), &error))?;
-    let mut ends: Vec<_> = listed.iter().filter_map(|name| Some((Span::of_name(name)?.1, name))).collect();
+    let mut ends: Vec<_> = buckets(disk)?.into_iter().map(|(_, last, name)| (last, name)).collect();
     ends.sort_unstable();
     for (last, name) in ends.into_iter().rev() {
-        let opened = BucketFile::open(disk, name, store_id);
-        if opened.map_err(|error| failed(format!("opening `{}`", disk.place(name)), &error))?.is_ok() {
+        let opened = BucketFile::open(disk, &name, store_id);
+        if opened.map_err(|error| failed(format!("opening `{}`", disk.place(&name)), &error))?.is_ok() {
             return Ok(last);
         }
     }
@@ -106,20 +100,24 @@ impl Found {
     }
 }
 
-/// The buckets by name: by their first LSN, and the widest first, so that what was merged into it comes behind it.
-/// Removes what was never finished.
+/// The buckets by name. Removes what was never finished.
 fn names(disk: &dyn Disk) -> Result<Vec<(Lsn, Lsn, String)>, Error> {
-    let listed = disk.list().map_err(|error| failed(format!("listing `{}`", disk.place("")), &error))?;
-    let mut names = Vec::new();
-    for name in listed {
-        if name.ends_with(UNFINISHED) {
-            remove(disk, &name)?;
-        } else if let Some((first, last)) = Span::of_name(&name) {
-            names.push((first, last, name));
-        }
+    for name in list(disk)?.iter().filter(|name| name.ends_with(UNFINISHED)) {
+        remove(disk, name)?;
     }
-    names.sort_unstable_by_key(|(first, last, _)| (*first, std::cmp::Reverse(*last)));
-    Ok(names)
+    buckets(disk)
+}
+
+/// The buckets by name: by their first LSN, and the widest first, so that what was merged into it comes behind it.
+pub(super) fn buckets(disk: &dyn Disk) -> Result<Vec<(Lsn, Lsn, String)>, Error> {
+    let span = |name: String| Span::of_name(&name).map(|(first, last)| (first, last, name));
+    let mut buckets: Vec<_> = list(disk)?.into_iter().filter_map(span).collect();
+    buckets.sort_unstable_by_key(|(first, last, _)| (*first, std::cmp::Reverse(*last)));
+    Ok(buckets)
+}
+
+fn list(disk: &dyn Disk) -> Result<Vec<String>, Error> {
+    disk.list().map_err(|error| failed(format!("listing `{}`", disk.place("")), &error))
 }
 
 fn remove(disk: &dyn Disk, name: &str) -> Result<(), Error> {

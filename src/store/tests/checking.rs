@@ -249,3 +249,23 @@ async fn every_byte_of_the_seen_ids_is_checked() {
     EmbeddedStore::open(dir.path(), small.clone()).unwrap().close().await.unwrap();
     assert_eq!(problems(&check(dir.path(), &small).unwrap()), Vec::<String>::new(), "they are made anew");
 }
+
+#[tokio::test]
+async fn a_store_without_any_segment_is_told_and_neither_a_check_nor_a_rebuild_begins_one() {
+    let dir = TempDir::new().unwrap();
+    furnish(dir.path()).await;
+    let journal = dir.path().join("journal");
+    let segments = || {
+        let names = fs::read_dir(&journal).unwrap().map(|entry| entry.unwrap().path());
+        names.filter(|path| path.extension().is_some_and(|extension| extension == "segment")).collect::<Vec<_>>()
+    };
+    for path in segments() {
+        fs::remove_file(path).unwrap();
+    }
+    fs::remove_dir_all(dir.path().join("view")).unwrap();
+    let report = check(dir.path(), &options()).unwrap();
+    assert!(report.problems.iter().any(|problem| problem.detail.contains("no `.segment` file is there")), "{report:?}");
+    let error = rebuild(dir.path(), &options()).unwrap_err();
+    assert!(error.to_string().contains("no `.segment` file is there"), "{error}");
+    assert!(segments().is_empty(), "a segment was begun");
+}
