@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::Error;
+use super::courtesy;
 use super::gather::{Gatherer, gather};
 use super::lock::unpoisoned;
 use super::overlay::Table;
@@ -115,7 +116,7 @@ impl Applier {
                 Step::Gather => {
                     let until = *gathers_until.get_or_insert_with(|| Instant::now() + gather_for);
                     let left = until.saturating_duration_since(Instant::now());
-                    let waits = |state: &mut State| runs(state) && !self.is_ripe(state) && state.window.wanted() == 0;
+                    let waits = |state: &mut State| runs(state) && !self.is_pressed(state);
                     drop(unpoisoned(self.shared.work.wait_timeout_while(self.shared.state(), left, waits)));
                 }
                 Step::Pause => {
@@ -207,9 +208,14 @@ impl Applier {
         meta.mark = records::mark(&self.shared.reader, table.through)?.unwrap_or_default();
         meta.scan_from = low_water.min(Lsn(table.through.0 + 1));
         meta.counts += table.counts;
-        let (disk, writes) = (self.shared.layout.files(), table.encode()?);
+        let rest = || {
+            if !self.is_pressed(&self.shared.state()) {
+                courtesy::pause();
+            }
+        };
+        let (disk, writes) = (self.shared.layout.files(), table.encode(rest)?);
         let batch_keys = self.shared.options.batch_keys;
-        let written = self.shared.with_view(|view| redo::write(disk, view, &writes, meta, batch_keys))?;
+        let written = self.shared.with_view(|view| redo::write(disk, view, &writes, meta, batch_keys, &rest))?;
         self.tight = !written;
         if written {
             self.applied(meta, table.through);
@@ -229,6 +235,11 @@ impl Applier {
     /// Whether changes need not wait for more.
     fn is_ripe(&self, state: &State) -> bool {
         self.shared.is_much(state) || state.ending != Ending::Open
+    }
+
+    /// Whether somebody waits for this thread.
+    fn is_pressed(&self, state: &State) -> bool {
+        self.is_ripe(state) || state.window.wanted() > 0
     }
 
     /// Reads on where the window's cursor stands.

@@ -17,6 +17,9 @@ use crate::domain::Lsn;
 /// What a write costs beside its key and value.
 const WRITE_BYTES: usize = 96;
 
+/// How many values are made bytes without a rest.
+const ENCODED_AT_ONCE: usize = 256;
+
 /// Changes on their way to the view, and what they make of each key.
 #[derive(Default)]
 pub(super) struct Overlay {
@@ -40,10 +43,17 @@ impl Table {
         self.through == Lsn(0)
     }
 
-    /// The bytes of what is written.
-    pub(super) fn encode(&self) -> Result<Vec<Write>, Error> {
+    /// The bytes of what is written. Between two of them it may `rest`.
+    pub(super) fn encode(&self, rest: impl Fn()) -> Result<Vec<Write>, Error> {
         let bytes = |value: &Value| value.as_ref().map(Stored::bytes).transpose();
-        self.writes.iter().map(|(key, value)| Ok((key.clone(), bytes(value)?))).collect()
+        let mut writes = Vec::with_capacity(self.writes.len());
+        for (number, (key, value)) in self.writes.iter().enumerate() {
+            if number % ENCODED_AT_ONCE == 0 {
+                rest();
+            }
+            writes.push((key.clone(), bytes(value)?));
+        }
+        Ok(writes)
     }
 
     fn add(&mut self, change: Change) {

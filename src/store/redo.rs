@@ -29,25 +29,27 @@ const NAME: &str = "view.redo";
 const MAGIC: &[u8; 8] = b"TGREDO1\n";
 
 /// About how much is written at once.
-const CHUNK: usize = 1 << 20;
+const CHUNK: usize = 1 << 17;
 
 /// A key with the bytes that it gets; none deletes it.
 pub(super) type Write = (Key, Option<Arc<[u8]>>);
 
 /// Writes a table to the view: `after` is what the view says once all of it is there. False, and nothing was written, if
-/// there is no space for the redo file. Want of space in the view itself is an error: sled can't go on after it.
+/// there is no space for the redo file. Want of space in the view itself is an error: sled can't go on after it. Between
+/// its pieces it may `rest`.
 pub(super) fn write(
     disk: &dyn Disk,
     view: &View,
     writes: &[Write],
     after: Meta,
     batch_keys: usize,
+    rest: &dyn Fn(),
 ) -> Result<bool, Error> {
     let mut batches = writes.chunks(batch_keys.max(1));
     let last = batches.next_back().unwrap_or_default();
     if batches.len() > 0 {
         view.flush()?;
-        match save(disk, writes, view.meta().applied, after) {
+        match save(disk, writes, view.meta().applied, after, rest) {
             Err(error) if is_full(&error) => return Ok(false),
             // The view has no part in it: nothing is wrong with that.
             Err(error) => return Err(Error::Stopped { reason: format!("writing `{}`: {error}", disk.place(NAME)) }),
@@ -56,6 +58,7 @@ pub(super) fn write(
         let under_way = Meta { writing: after.applied, ..view.meta() };
         for batch in batches {
             view.apply(batch, under_way)?;
+            rest();
         }
     }
     view.apply(last, Meta { writing: Lsn(0), ..after })?;
@@ -82,7 +85,7 @@ pub(super) fn complete(disk: &dyn Disk, view: &View, options: &Options) -> Resul
 }
 
 /// Writes the file: what the view becomes that has everything up to `base`.
-fn save(disk: &dyn Disk, writes: &[Write], base: Lsn, after: Meta) -> io::Result<()> {
+fn save(disk: &dyn Disk, writes: &[Write], base: Lsn, after: Meta, rest: &dyn Fn()) -> io::Result<()> {
     let meta = change::encode(&after).map_err(io::Error::other)?;
     let file = disk.create(NAME)?;
     let mut sum = crc32fast::Hasher::new();
@@ -92,6 +95,7 @@ fn save(disk: &dyn Disk, writes: &[Write], base: Lsn, after: Meta) -> io::Result
         file.write_at(buffer, at)?;
         at += u64::try_from(buffer.len()).unwrap_or(0);
         buffer.clear();
+        rest();
         Ok(())
     };
     buffer.extend_from_slice(MAGIC);
@@ -162,7 +166,7 @@ mod tests {
 
     /// Writes a table in such batches.
     fn write(disk: &SimDisk, view: &View, writes: &[Write], after: Meta) -> Result<bool, Error> {
-        super::write(disk, view, writes, after, BATCH_KEYS)
+        super::write(disk, view, writes, after, BATCH_KEYS, &|| {})
     }
 
     fn writes(count: usize, byte: u8) -> Vec<Write> {
@@ -270,7 +274,7 @@ mod tests {
             file.write_at(&byte, at).unwrap();
         }
         for (base, through) in [(10, 19), (9, 20)] {
-            save(&disk, &writes(9, 9), Lsn(base), meta(through)).unwrap();
+            save(&disk, &writes(9, 9), Lsn(base), meta(through), &|| {}).unwrap();
             let completed = complete(&disk, &open(), &Options::default());
             assert!(matches!(completed, Err(Error::Corrupt { .. })), "of the table from {base} to {through}");
         }

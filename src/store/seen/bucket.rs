@@ -13,6 +13,7 @@ use std::sync::Arc;
 use crate::domain::{Lsn, Timestamp};
 use crate::store::disk::wide;
 
+use super::fresh::Taken;
 use super::key::{SeenEntry, SeenKey};
 
 pub(super) use file::{BucketFile, Pairs};
@@ -36,8 +37,7 @@ pub(super) struct Span {
 #[derive(Clone)]
 pub(super) struct Memory {
     pub(super) span: Span,
-    /// By key.
-    pub(super) ids: Arc<[(SeenKey, SeenEntry)]>,
+    pub(super) ids: Taken,
 }
 
 /// The ids of a stretch.
@@ -82,20 +82,6 @@ impl Span {
     }
 }
 
-impl Memory {
-    /// Of an id that is there twice the earlier stands.
-    pub(super) fn new(span: Span, mut ids: Vec<(SeenKey, SeenEntry)>) -> Self {
-        ids.sort_unstable();
-        ids.dedup_by_key(|(key, _)| *key);
-        Self { span, ids: ids.into() }
-    }
-
-    fn find(&self, key: &SeenKey) -> Option<SeenEntry> {
-        let at = self.ids.binary_search_by_key(key, |(key, _)| *key).ok()?;
-        self.ids.get(at).map(|(_, entry)| *entry)
-    }
-}
-
 impl Bucket {
     pub(super) fn span(&self) -> Span {
         match self {
@@ -107,7 +93,7 @@ impl Bucket {
     /// How many ids it has.
     pub(super) fn count(&self) -> u64 {
         match self {
-            Self::Memory(memory) => wide(memory.ids.len()),
+            Self::Memory(memory) => wide(memory.ids.pairs.len()),
             Self::File(file) => file.count(),
         }
     }
@@ -122,7 +108,7 @@ impl Bucket {
 
     pub(super) fn find(&self, key: &SeenKey) -> Result<Option<SeenEntry>, Trouble> {
         match self {
-            Self::Memory(memory) => Ok(memory.find(key)),
+            Self::Memory(memory) => Ok(memory.ids.get(key)),
             Self::File(file) => file.find(key),
         }
     }

@@ -11,6 +11,7 @@
 
 mod bucket;
 mod check;
+mod fresh;
 #[cfg(any(test, fuzzing))]
 #[allow(
     clippy::expect_used,
@@ -27,7 +28,6 @@ mod open;
 mod tests;
 mod work;
 
-use std::collections::HashMap;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -39,6 +39,7 @@ use super::Error;
 use super::disk::{Disk, OsDisk, failed};
 use super::journal::StoreId;
 use bucket::{Bucket, Memory, Span, Trouble};
+use fresh::Fresh;
 use work::Job;
 
 pub use key::{SeenEntry, SeenKey};
@@ -73,7 +74,7 @@ pub struct Seen {
     /// By LSN; they don't overlap.
     buckets: Vec<Bucket>,
     gaps: Vec<Gap>,
-    recent: HashMap<SeenKey, SeenEntry>,
+    fresh: Fresh,
     /// All ids up to here are in buckets or gaps, or were forgotten.
     sealed: Lsn,
     /// The youngest time that was sealed.
@@ -109,7 +110,7 @@ impl Seen {
             keep,
             buckets: found.buckets,
             gaps: found.gaps,
-            recent: HashMap::new(),
+            fresh: Fresh::default(),
             sealed: found.sealed,
             newest,
             under_way: None,
@@ -163,26 +164,21 @@ impl Seen {
         if let Some(at) = garbled {
             self.set_aside(at)?;
         }
-        match self.recent.get(key) {
+        match self.fresh.get(key) {
             Some(entry) => Ok(Some(*entry)),
             None => self.whole().map(|()| None),
         }
     }
 
-    /// Marks an id as seen. An id that stands already keeps its entry; answers whether it was new among those since the
-    /// last seal.
+    /// Marks an id as seen; LSNs must not go down. An id that stands already keeps its entry; answers whether it was new
+    /// among those since the last seal.
     pub fn insert(&mut self, key: SeenKey, entry: SeenEntry) -> bool {
-        let mut new = false;
-        self.recent.entry(key).or_insert_with(|| {
-            new = true;
-            entry
-        });
-        new
+        self.fresh.insert(key, entry)
     }
 
-    /// Un-marks an id that was inserted since the last seal: its append failed.
+    /// Un-marks an id of the last LSN: its append failed.
     pub fn remove(&mut self, key: &SeenKey) {
-        self.recent.remove(key);
+        self.fresh.remove(key);
     }
 
     /// Everything up to `through` (a sealed journal segment's end) becomes a bucket; ids beyond it stay where they are.
@@ -192,10 +188,9 @@ impl Seen {
         if through <= self.sealed {
             return;
         }
-        let ids = self.recent.extract_if(|_, entry| entry.position.lsn <= through);
         let oldest = self.newest.unwrap_or(newest).min(newest);
         let span = Span { first: Lsn(self.sealed.0 + 1), last: through, oldest, newest };
-        self.buckets.push(Bucket::Memory(Memory::new(span, ids.collect())));
+        self.buckets.push(Bucket::Memory(Memory { span, ids: self.fresh.take(through) }));
         self.sealed = through;
         self.newest = Some(newest);
         self.stalled = false;
@@ -300,7 +295,7 @@ impl Seen {
     ) -> Result<(), Error> {
         let Some(at) = self.gaps.iter().position(|known| *known == gap) else { return Ok(()) };
         let span = Span { first: gap.first, last: gap.last, oldest: newest, newest };
-        let job = Job::Write(Memory::new(span, ids.into_iter().collect()));
+        let job = Job::Write { span, pairs: Arc::new(ids.into_iter().collect()) };
         let written = Work::new(self.disk.clone(), self.store_id, job).run().into_result();
         let bucket = written.map_err(|stuck| stuck.error)?;
         let place = self.buckets.partition_point(|bucket| bucket.span().first < gap.first);
@@ -337,7 +332,7 @@ impl fmt::Debug for Seen {
         f.debug_struct("Seen")
             .field("sealed", &self.sealed)
             .field("buckets", &self.buckets.len())
-            .field("recent", &self.recent.len())
+            .field("fresh", &self.fresh.len())
             .field("gaps", &self.gaps)
             .finish_non_exhaustive()
     }

@@ -228,8 +228,8 @@ fn work_may_come_back_after_other_things_happened() {
 fn the_files_are_as_the_format_says() {
     let disk = SimDisk::default();
     let (mut seen, _) = open(&disk, 0);
-    seen.insert(SeenKey([0xbb; 16]), SeenEntry { position: Position { lsn: Lsn(9), item: 1 }, digest: [0xdd; 16] });
-    seen.insert(SeenKey([0xaa; 16]), SeenEntry { position: Position { lsn: Lsn(8), item: 0 }, digest: [0xcc; 16] });
+    seen.insert(SeenKey([0xbb; 16]), SeenEntry { position: Position { lsn: Lsn(8), item: 0 }, digest: [0xcc; 16] });
+    seen.insert(SeenKey([0xaa; 16]), SeenEntry { position: Position { lsn: Lsn(9), item: 1 }, digest: [0xdd; 16] });
     seen.seal(Lsn(10), Timestamp::from_nanos(0x0102_0304));
     seen.settle().unwrap();
     let content = disk.content("00000000000000000001-00000000000000000010.seen");
@@ -243,8 +243,8 @@ fn the_files_are_as_the_format_says() {
     assert_eq!(hex(56, 76), "000000000000000200000000000000010000000b");
     assert!(content[76..4092].iter().all(|byte| *byte == 0));
     assert_eq!(content[4092..4096], crc32fast::hash(&content[..4092]).to_be_bytes());
-    assert_eq!(hex(4096, 4140), format!("{}000000000000000800000000{}", "aa".repeat(16), "cc".repeat(16)));
-    assert_eq!(hex(4140, 4184), format!("{}000000000000000900000001{}", "bb".repeat(16), "dd".repeat(16)));
+    assert_eq!(hex(4096, 4140), format!("{}000000000000000900000001{}", "aa".repeat(16), "dd".repeat(16)));
+    assert_eq!(hex(4140, 4184), format!("{}000000000000000800000000{}", "bb".repeat(16), "cc".repeat(16)));
     assert!(content[4184..8188].iter().all(|byte| *byte == 0));
     let sealed = [&[7; 16][..], &1_u64.to_be_bytes(), &0_u64.to_be_bytes(), &content[4096..8188]].concat();
     assert_eq!(content[8188..8192], crc32fast::hash(&sealed).to_be_bytes());

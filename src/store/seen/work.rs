@@ -40,7 +40,7 @@ pub struct Worked(Result<Bucket, Stuck>);
 /// What is to be done.
 pub(super) enum Job {
     /// Write a bucket from memory.
-    Write(Memory),
+    Write { span: Span, pairs: Arc<Vec<(SeenKey, SeenEntry)>> },
     /// Make one bucket of neighbours.
     Merge { span: Span, count: u64, files: Vec<Arc<BucketFile>> },
 }
@@ -57,7 +57,9 @@ impl Job {
     pub(super) fn next(buckets: &[Bucket], keep: Duration) -> Option<Self> {
         for bucket in buckets {
             match bucket {
-                Bucket::Memory(memory) => return Some(Self::Write(memory.clone())),
+                Bucket::Memory(Memory { span, ids }) => {
+                    return Some(Self::Write { span: *span, pairs: Arc::clone(&ids.pairs) });
+                }
                 Bucket::File(_) => {}
             }
         }
@@ -67,8 +69,7 @@ impl Job {
     /// What the bucket that comes of it covers.
     pub(super) fn span(&self) -> Span {
         match self {
-            Self::Write(memory) => memory.span,
-            Self::Merge { span, .. } => *span,
+            Self::Write { span, .. } | Self::Merge { span, .. } => *span,
         }
     }
 }
@@ -109,9 +110,13 @@ impl Work {
         let stuck = |error: io::Error| self.stuck(&error);
         let begin = |span, most| Writer::new(&*self.disk, unfinished, self.store_id, span, most);
         let writer = match &self.job {
-            Job::Write(Memory { span, ids }) => {
-                let mut writer = begin(*span, wide(ids.len())).map_err(stuck)?;
-                for (key, entry) in ids.iter() {
+            Job::Write { span, pairs } => {
+                let mut sorted = pairs.to_vec();
+                // Of an id that stands twice the earlier is kept.
+                sorted.sort_unstable();
+                sorted.dedup_by_key(|(key, _)| *key);
+                let mut writer = begin(*span, wide(sorted.len())).map_err(stuck)?;
+                for (key, entry) in &sorted {
                     writer.push(key, entry).map_err(stuck)?;
                 }
                 writer

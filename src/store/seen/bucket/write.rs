@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use fastbloom::BloomFilter;
 
+use crate::store::courtesy;
 use crate::store::disk::{Disk, File, wide};
 use crate::store::journal::StoreId;
 
@@ -109,6 +110,7 @@ impl Writer {
         self.file.write_at(&self.buffer, block_offset(self.written))?;
         self.written += wide(self.buffer.len() / BLOCK_LEN);
         self.buffer.clear();
+        courtesy::pause();
         Ok(())
     }
 }
