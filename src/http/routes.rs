@@ -92,11 +92,15 @@ fn mount(app: &mut web::ServiceConfig) {
             let problem = Problem::method_not_allowed(request.method().as_str(), &allow);
             async move { Err::<HttpResponse, _>(problem) }
         });
-        let resource = resource.default_service(wrong).wrap(from_fn(move |request, next| {
+        let resource = resource.default_service(wrong);
+        if needs.iter().all(|(_, needs)| *needs == Needs::Nothing) {
+            app.service(resource);
+            continue;
+        }
+        app.service(resource.wrap(from_fn(move |request, next| {
             let needs = Rc::clone(&needs);
             async move { auth::check(&needs, request, next).await }
-        }));
-        app.service(resource);
+        })));
     }
 }
 

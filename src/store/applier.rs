@@ -256,6 +256,7 @@ impl Applier {
         let mut state = self.shared.state();
         let synced = state.synced;
         let fresh = state.window.refill(found.arrivals, found.cursor, synced);
+        self.shared.note_behind(&state);
         drop(state);
         if fresh {
             self.shared.signals.ring();

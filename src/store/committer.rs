@@ -93,7 +93,7 @@ impl Committer {
             refuse(request, &error);
             return None;
         }
-        let mut group = Group::behind(self.journal.synced());
+        let mut group = Group::behind(self.journal.synced(), self.group_len);
         self.stage(request, &mut group);
         while self.has_room(&group) {
             let Ok(request) = requests.try_recv() else { break };
@@ -222,6 +222,7 @@ impl Shared {
             published.fresh |= state.window.extend(change.lsn, arrivals);
             state.learn(change);
         }
+        self.note_behind(&state);
         state.synced = last;
         // The applier rests, or waits until there is much: what lies between would wake it for nothing.
         if rests || self.is_much(&state) || state.window.wanted() > 0 {

@@ -218,7 +218,7 @@ impl Store for EmbeddedStore {
     }
 
     async fn append(&self, delivery: Delivery) -> Result<Vec<Admission>, Error> {
-        let prepared = Box::new(PreparedDelivery::of(delivery, self.shared.shards)?);
+        let prepared = Box::new(PreparedDelivery::of(delivery, self.shared.shards, self.shared.is_behind())?);
         let (admissions, prepared) = self.ask(false, |reply| Request::Append(prepared, reply)).await?;
         drop(prepared);
         Ok(admissions)

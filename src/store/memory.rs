@@ -274,7 +274,7 @@ impl Model {
         }
         self.last = lsn;
         self.deliveries.insert(lsn, record);
-        self.window.extend(lsn, arrivals);
+        self.window.extend(lsn, Some(arrivals));
     }
 
     fn command(&mut self, lsn: Lsn, command: Command) -> Result<(), Error> {
@@ -304,7 +304,7 @@ impl Model {
             }
         }
         self.last = lsn;
-        self.window.extend(lsn, arrivals);
+        self.window.extend(lsn, Some(arrivals));
         Ok(())
     }
 
@@ -361,7 +361,7 @@ impl Model {
             self.entries.push(Recorded { position, entity: record.entity.clone(), entry: entry.clone() });
         }
         self.last = lsn;
-        self.window.extend(lsn, Vec::new());
+        self.window.extend(lsn, Some(Vec::new()));
     }
 
     fn pending(&self, scope: Scope<'_>, now: Timestamp, limit: usize) -> Vec<Pending> {

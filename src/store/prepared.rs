@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::gather::arrivals_of_delivery;
 use super::journal;
-use super::records::{CommitRecord, DeliveryRecord};
+use super::records::{self, CommitRecord, DeliveryRecord};
 use super::window::Arrival;
 use super::{Commit, Epoch, Error, door};
 use crate::domain::{Delivery, Lsn, Shard};
@@ -22,11 +22,11 @@ pub(super) struct Frame {
 
 /// A delivery as the record that it becomes if every event of it is new.
 pub(super) struct PreparedDelivery {
-    /// Without the body, which the frame has.
+    /// Without the headers and the body, which the frame has.
     pub(super) record: DeliveryRecord,
     pub(super) frame: Frame,
-    /// The events that then join a queue, once the record has an LSN.
-    pub(super) arrivals: Vec<Arrival>,
+    /// The events that then join a queue, once the record has an LSN; none if the pending window takes none now.
+    pub(super) arrivals: Option<Vec<Arrival>>,
 }
 
 /// A commit as its record.
@@ -53,11 +53,23 @@ impl journal::Frame for Frame {
 }
 
 impl PreparedDelivery {
-    pub(super) fn of(delivery: Delivery, shards: u16) -> Result<Self, Error> {
+    /// `waits` says that its events will wait in the journal alone.
+    pub(super) fn of(delivery: Delivery, shards: u16, waits: bool) -> Result<Self, Error> {
         let mut record = door::record_of(delivery, shards);
         let frame = Frame { head: record.encode_head()?, body: std::mem::take(&mut record.body) };
-        let arrivals = arrivals_of_delivery(Lsn(0), &record, shards);
+        let arrivals = (!waits).then(|| arrivals_of_delivery(Lsn(0), &record, shards));
+        // Dropped while they are at hand; almost no record is encoded again.
+        record.headers = Vec::new();
         Ok(Self { record, frame, arrivals })
+    }
+
+    /// Makes the frame anew, now that the record says more of its items.
+    pub(super) fn encode_again(&mut self) -> Result<(), Error> {
+        let nowhere = Lsn(0);
+        let before: DeliveryRecord = records::decode_head(nowhere, records::head(nowhere, &self.frame.head)?)?;
+        self.record.headers = before.headers;
+        self.frame.head = self.record.encode_head()?;
+        Ok(())
     }
 }
 

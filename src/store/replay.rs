@@ -1,6 +1,7 @@
 //! Reading the journal on: what the view, the seen ids and the pending window lack is taken from it in one pass.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Condvar, Mutex, RwLock};
 
 use super::applier::{Applier, Earlier};
@@ -134,6 +135,7 @@ fn shared(layout: &Layout, options: &Options, shards: u16, reader: Reader, view:
         work: Condvar::new(),
         room: Condvar::new(),
         reader,
+        behind: AtomicBool::new(false),
         view: RwLock::new(Some(view)),
     };
     for (key, value) in shared.range(&Table::Machine.all(), usize::MAX)? {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, RwLock};
 
 use serde::de::DeserializeOwned;
@@ -39,6 +40,8 @@ pub(super) struct Shared {
     /// Rings when the overlay got smaller.
     pub(super) room: Condvar,
     pub(super) reader: Reader,
+    /// Whether the pending window took nothing a moment ago.
+    pub(super) behind: AtomicBool,
     /// None once the store is closed.
     pub(super) view: RwLock<Option<View>>,
 }
@@ -93,6 +96,16 @@ impl Shared {
     /// Whether so much waits for the view that it need not wait for more.
     pub(super) fn is_much(&self, state: &State) -> bool {
         state.overlay.waiting_bytes() >= self.options.overlay_bytes / RIPE_PART
+    }
+
+    /// Whether the pending window takes nothing now, as it was a moment ago.
+    pub(super) fn is_behind(&self) -> bool {
+        self.behind.load(Ordering::Relaxed)
+    }
+
+    /// Tells those who bring deliveries whether the pending window takes them.
+    pub(super) fn note_behind(&self, state: &State) {
+        self.behind.store(state.window.behind().is_some(), Ordering::Relaxed);
     }
 
     /// The state, locked.

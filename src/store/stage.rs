@@ -35,7 +35,8 @@ pub(super) struct Group {
 /// What one record makes true once it is durable.
 pub(super) struct Staged {
     pub(super) change: Change,
-    pub(super) arrivals: Vec<Arrival>,
+    /// None if they were not made ready.
+    pub(super) arrivals: Option<Vec<Arrival>>,
     /// Events that wait no longer for their first decision.
     pub(super) judged: Option<(Shard, EntityKey, Vec<Position>)>,
 }
@@ -51,15 +52,15 @@ pub(super) enum Answer {
 }
 
 impl Group {
-    /// A group behind what is synced.
-    pub(super) fn behind(synced: Lsn) -> Self {
+    /// A group behind what is synced, of about so many requests.
+    pub(super) fn behind(synced: Lsn, requests: usize) -> Self {
         Self {
             first: Lsn(synced.0 + 1),
-            frames: Vec::new(),
+            frames: Vec::with_capacity(requests),
             bytes: 0,
-            staged: Vec::new(),
-            answers: Vec::new(),
-            marked: Vec::new(),
+            staged: Vec::with_capacity(requests),
+            answers: Vec::with_capacity(requests),
+            marked: Vec::with_capacity(requests),
             entities: Set::default(),
             dead: Set::default(),
         }
@@ -124,11 +125,11 @@ impl Group {
         repeats: Repeats,
     ) -> Result<(), Error> {
         let arrivals = if repeats == Repeats::None {
-            let prepared = std::mem::take(&mut delivery.arrivals);
-            prepared.into_iter().map(|arrival| arrival.at(lsn)).collect()
+            let prepared = delivery.arrivals.take();
+            prepared.map(|prepared| prepared.into_iter().map(|arrival| arrival.at(lsn)).collect())
         } else {
-            delivery.frame.head = delivery.record.encode_head()?;
-            arrivals_of_delivery(lsn, &delivery.record, shared.shards)
+            delivery.encode_again()?;
+            Some(arrivals_of_delivery(lsn, &delivery.record, shared.shards))
         };
         let change = change::of_delivery(lsn, &delivery.record)?;
         self.push(shared, &mut delivery.frame, Staged { change, arrivals, judged: None })
@@ -167,7 +168,7 @@ impl Group {
         let change = change::of_command(lsn, &record)?;
         let mut frame = Frame { head: record.encode()?, ..Frame::default() };
         let record = Record::Command(record);
-        let arrivals = arrivals_of(lsn, &record, shared.shards);
+        let arrivals = Some(arrivals_of(lsn, &record, shared.shards));
         self.push(shared, &mut frame, Staged { change, arrivals, judged: None })?;
         self.dead.extend(dead);
         Ok(Position { lsn, item: 0 })
@@ -206,7 +207,7 @@ impl Group {
         let change = change::of_commit(lsn, record, held.as_deref(), &before)?;
         let entity = record.entity.clone();
         let positions = record.judged.iter().map(|judged| judged.position).collect();
-        let staged = Staged { change, arrivals: Vec::new(), judged: Some((owned_by, entity.clone(), positions)) };
+        let staged = Staged { change, arrivals: Some(Vec::new()), judged: Some((owned_by, entity.clone(), positions)) };
         self.push(shared, &mut commit.frame, staged)?;
         self.entities.insert(entity);
         Ok(lsn)

@@ -135,12 +135,17 @@ impl Window {
         if drained { self.bounds.events.saturating_sub(self.len) } else { 0 }
     }
 
-    /// Takes the events of the newest record, unless the window is full or behind. Answers whether an entity got its
-    /// first pending event.
-    pub(super) fn extend(&mut self, lsn: Lsn, arrivals: Vec<Arrival>) -> bool {
+    /// Takes the events of the newest record, unless the window is full or behind, or they are not at hand: then it is
+    /// behind from here on. Answers whether an entity got its first pending event.
+    pub(super) fn extend(&mut self, lsn: Lsn, arrivals: Option<Vec<Arrival>>) -> bool {
         if self.behind {
             return false;
         }
+        let Some(arrivals) = arrivals else {
+            self.cursor = lsn;
+            self.behind = true;
+            return false;
+        };
         let full = self.len.saturating_add(arrivals.len()) > self.bounds.events;
         // A record that is larger than the whole window still enters an empty one.
         if full && self.len > 0 && !arrivals.is_empty() {
