@@ -138,6 +138,12 @@ pub(super) fn of_delivery(lsn: Lsn, record: &DeliveryRecord) -> Result<Change, E
     Ok(change)
 }
 
+/// What a delivery changes whose new events wait or are only recorded, and that has no other.
+pub(super) fn of_waiting(lsn: Lsn, events: usize) -> Change {
+    let pending = i64::try_from(events).unwrap_or(i64::MAX);
+    Change { lsn, counts: Counts { pending, ..Counts::default() }, ..Change::default() }
+}
+
 /// What a command changes.
 pub(super) fn of_command(lsn: Lsn, record: &CommandRecord) -> Result<Change, Error> {
     let mut change = Change { lsn, ..Change::default() };

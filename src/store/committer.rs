@@ -174,10 +174,11 @@ impl Committer {
                     self.shared.signals.ring();
                 }
                 group.give(&published.more);
+                self.ids.keep();
                 self.seal_ids();
             }
             Err(error) => {
-                self.ids.unmark(&group.marked);
+                self.ids.unmark(0);
                 let harmless = matches!(error, Error::Full | Error::TooLarge { .. } | Error::Io { .. });
                 let error = if harmless { error } else { self.shared.fail(&error) };
                 group.answers.into_iter().for_each(|answer| answer.refuse(&error));

@@ -4,19 +4,16 @@
 
 use super::Error;
 use super::records::{DeliveryRecord, Standing, StoredItem};
-use crate::domain::{Admission, Delivery, EventDigest, EventId, Lsn, Position, SourceName};
+use crate::domain::{Admission, Delivery, Lsn, Position};
 
 /// The seen ids, as the door needs them.
 pub(super) trait Ids {
-    /// Where the first of this id stands and whether its digest is this one. None if the id is new: its first is marked
-    /// as standing at `position` then.
-    fn meet(
-        &mut self,
-        source: &SourceName,
-        id: &EventId,
-        digest: &EventDigest,
-        position: Position,
-    ) -> Result<Option<(Position, bool)>, Error>;
+    /// What tells one event from another, and whether two of one id say the same.
+    type Known;
+
+    /// Where the first of this id stands and whether it says the same. None if the id is new: its first is marked as
+    /// standing at `position` then.
+    fn meet(&mut self, event: &Self::Known, position: Position) -> Result<Option<(Position, bool)>, Error>;
 }
 
 /// What the door made of a delivery.
@@ -49,27 +46,36 @@ pub(super) fn record_of(delivery: Delivery, shards: u16) -> DeliveryRecord {
     DeliveryRecord { source, received_at, headers, body_sha256, secret, items, body }
 }
 
-/// Judges each item against the seen ids (and the items before it) and marks the new ones, as if the delivery were
+/// Judges each event against the seen ids (and the events before it) and marks the new ones, as if their delivery were
 /// recorded at `lsn`.
-pub(super) fn admit(record: &mut DeliveryRecord, lsn: Lsn, ids: &mut impl Ids) -> Result<Admitted, Error> {
-    let mut admissions = Vec::with_capacity(record.items.len());
-    for (item, place) in record.items.iter_mut().zip(0_u32..) {
-        let position = Position { lsn, item: place };
-        let (standing, admission) = match ids.meet(&item.event.source, &item.event.id, &item.digest, position)? {
-            None => (Standing::New, Admission::Accepted(position)),
-            Some((first, true)) => (Standing::Duplicate(first), Admission::Duplicate(first)),
-            Some((first, false)) => (Standing::Conflict(first), Admission::Conflict { first, dead: position }),
-        };
-        item.standing = standing;
-        admissions.push(admission);
+pub(super) fn admit<I: Ids>(events: &[I::Known], lsn: Lsn, ids: &mut I) -> Result<Admitted, Error> {
+    let mut admissions = Vec::with_capacity(events.len());
+    for (event, item) in events.iter().zip(0_u32..) {
+        let position = Position { lsn, item };
+        admissions.push(match ids.meet(event, position)? {
+            None => Admission::Accepted(position),
+            Some((first, true)) => Admission::Duplicate(first),
+            Some((first, false)) => Admission::Conflict { first, dead: position },
+        });
     }
-    let all = |is: fn(&Standing) -> bool| record.items.iter().all(|item| is(&item.standing));
-    let repeats = if all(|standing| matches!(standing, Standing::Duplicate(_))) {
+    let all = |is: fn(&Admission) -> bool| admissions.iter().all(is);
+    let repeats = if all(|admission| matches!(admission, Admission::Duplicate(_))) {
         Repeats::All
-    } else if all(|standing| *standing == Standing::New) {
+    } else if all(|admission| matches!(admission, Admission::Accepted(_))) {
         Repeats::None
     } else {
         Repeats::Some
     };
     Ok(Admitted { admissions, repeats })
+}
+
+/// Writes into a record what was answered of its items.
+pub(super) fn stand(record: &mut DeliveryRecord, admissions: &[Admission]) {
+    for (item, admission) in record.items.iter_mut().zip(admissions) {
+        item.standing = match admission {
+            Admission::Accepted(_) => Standing::New,
+            Admission::Duplicate(first) => Standing::Duplicate(*first),
+            Admission::Conflict { first, .. } => Standing::Conflict(*first),
+        };
+    }
 }

@@ -4,9 +4,17 @@
 use super::Error;
 use super::door::Ids;
 use super::journal::Reader;
-use super::records::{DeliveryRecord, Record, Standing};
+use super::records::{DeliveryRecord, Record, Standing, StoredItem};
 use super::seen::{Gap, Seen, SeenEntry, SeenKey, Worked};
-use crate::domain::{EventDigest, EventId, Lsn, Position, SourceName, Timestamp};
+use crate::domain::{Lsn, Position, Timestamp};
+
+/// An event as the seen ids know it.
+#[derive(Clone, Copy)]
+pub(super) struct SeenEvent {
+    key: SeenKey,
+    /// The part of its digest that is kept.
+    digest: [u8; 16],
+}
 
 /// The seen ids, with the journal behind them.
 pub(super) struct SeenIds {
@@ -14,7 +22,7 @@ pub(super) struct SeenIds {
     reader: Reader,
     /// The time of the youngest delivery.
     newest: Timestamp,
-    /// What was marked since it was asked last.
+    /// What was marked since the last group.
     marked: Vec<SeenKey>,
 }
 
@@ -38,16 +46,21 @@ impl SeenIds {
         self.newest = self.newest.max(at);
     }
 
-    /// What was marked since this was asked last.
-    pub(super) fn take_marked(&mut self) -> Vec<SeenKey> {
-        std::mem::take(&mut self.marked)
+    /// How many marks the group has so far.
+    pub(super) fn marks(&self) -> usize {
+        self.marked.len()
     }
 
-    /// Takes marks back: their append failed.
-    pub(super) fn unmark(&mut self, marked: &[SeenKey]) {
-        for key in marked {
-            self.seen.remove(key);
+    /// Takes the group's marks back from that one on: their append failed.
+    pub(super) fn unmark(&mut self, from: usize) {
+        for key in self.marked.split_off(from.min(self.marked.len())) {
+            self.seen.remove(&key);
         }
+    }
+
+    /// The group is durable, and so are its marks.
+    pub(super) fn keep(&mut self) {
+        self.marked.clear();
     }
 
     /// The ids up to a sealed segment's end move to a file, written by [`Seen::work`].
@@ -117,20 +130,24 @@ impl SeenIds {
 }
 
 impl Ids for SeenIds {
-    fn meet(
-        &mut self,
-        source: &SourceName,
-        id: &EventId,
-        digest: &EventDigest,
-        position: Position,
-    ) -> Result<Option<(Position, bool)>, Error> {
-        let key = SeenKey::of(source, id);
+    type Known = SeenEvent;
+
+    fn meet(&mut self, event: &SeenEvent, position: Position) -> Result<Option<(Position, bool)>, Error> {
+        let SeenEvent { key, digest } = *event;
         if let Some(entry) = self.get(&key)? {
-            return Ok(Some((entry.position, entry.digest == short(digest))));
+            return Ok(Some((entry.position, entry.digest == digest)));
         }
-        self.seen.insert(key, SeenEntry { position, digest: short(digest) });
+        self.seen.insert(key, SeenEntry { position, digest });
         self.marked.push(key);
         Ok(None)
+    }
+}
+
+impl SeenEvent {
+    /// What is kept of an event of a delivery.
+    pub(super) fn of(item: &StoredItem) -> Self {
+        let digest = item.digest.first_chunk().copied().unwrap_or_default();
+        Self { key: SeenKey::of(&item.event.source, &item.event.id), digest }
     }
 }
 
@@ -138,12 +155,7 @@ impl Ids for SeenIds {
 fn firsts(lsn: Lsn, delivery: &DeliveryRecord) -> impl Iterator<Item = (SeenKey, SeenEntry)> {
     let new = delivery.items(lsn).filter(|(_, item)| item.standing == Standing::New);
     new.map(|(position, item)| {
-        let key = SeenKey::of(&item.event.source, &item.event.id);
-        (key, SeenEntry { position, digest: short(&item.digest) })
+        let SeenEvent { key, digest } = SeenEvent::of(item);
+        (key, SeenEntry { position, digest })
     })
-}
-
-/// The part of a digest that the seen ids keep.
-fn short(digest: &EventDigest) -> [u8; 16] {
-    digest.first_chunk().copied().unwrap_or_default()
 }

@@ -12,7 +12,7 @@ use super::door::{self, Ids, Repeats};
 use super::keys::{self, DueKey, Key};
 use super::lock::unpoisoned;
 use super::page::{self, FEED_END};
-use super::records::{CommitRecord, DeliveryRecord};
+use super::records::{CommitRecord, DeliveryRecord, StoredItem};
 use super::signals::Signals;
 use super::window::{Arrival, Bounds, Slot, Window};
 use super::{Action, Command, Commit, Committed, Due, Epoch, Error, Scope, Status, Store};
@@ -97,7 +97,8 @@ impl Store for MemoryStore {
         let mut model = self.model()?;
         let lsn = model.next();
         let mut record = door::record_of(delivery, self.shards);
-        let admitted = door::admit(&mut record, lsn, &mut Seen(&mut model.seen))?;
+        let admitted = door::admit(&record.items, lsn, &mut Seen(&mut model.seen))?;
+        door::stand(&mut record, &admitted.admissions);
         if admitted.repeats != Repeats::All {
             model.deliver(lsn, record);
             self.tell(lsn);
@@ -239,17 +240,13 @@ impl Store for MemoryStore {
 struct Seen<'a>(&'a mut HashMap<(SourceName, EventId), (EventDigest, Position)>);
 
 impl Ids for Seen<'_> {
-    fn meet(
-        &mut self,
-        source: &SourceName,
-        id: &EventId,
-        digest: &EventDigest,
-        position: Position,
-    ) -> Result<Option<(Position, bool)>, Error> {
-        match self.0.entry((source.clone(), id.clone())) {
-            Place::Occupied(first) => Ok(Some((first.get().1, first.get().0 == *digest))),
+    type Known = StoredItem;
+
+    fn meet(&mut self, item: &StoredItem, position: Position) -> Result<Option<(Position, bool)>, Error> {
+        match self.0.entry((item.event.source.clone(), item.event.id.clone())) {
+            Place::Occupied(first) => Ok(Some((first.get().1, first.get().0 == item.digest))),
             Place::Vacant(new) => {
-                new.insert((*digest, position));
+                new.insert((item.digest, position));
                 Ok(None)
             }
         }

@@ -7,11 +7,12 @@
 use bytes::Bytes;
 
 use super::gather::arrivals_of_delivery;
+use super::ids::SeenEvent;
 use super::journal;
 use super::records::{self, CommitRecord, DeliveryRecord};
 use super::window::Arrival;
 use super::{Commit, Epoch, Error, door};
-use crate::domain::{Delivery, Lsn, Shard};
+use crate::domain::{Delivery, Lsn, Shard, Timestamp};
 
 /// A record's bytes. The body is what came in: it is copied only once, into the group that is written.
 #[derive(Default)]
@@ -22,8 +23,11 @@ pub(super) struct Frame {
 
 /// A delivery as the record that it becomes if every event of it is new.
 pub(super) struct PreparedDelivery {
-    /// Without the headers and the body, which the frame has.
-    pub(super) record: DeliveryRecord,
+    /// What its events are known by.
+    pub(super) events: Vec<SeenEvent>,
+    pub(super) received_at: Timestamp,
+    /// How many of its events then wait; none if it makes more true than that.
+    pub(super) waiting: Option<usize>,
     pub(super) frame: Frame,
     /// The events that then join a queue, once the record has an LSN; none if the pending window takes none now.
     pub(super) arrivals: Option<Vec<Arrival>>,
@@ -57,19 +61,18 @@ impl PreparedDelivery {
     pub(super) fn of(delivery: Delivery, shards: u16, waits: bool) -> Result<Self, Error> {
         let mut record = door::record_of(delivery, shards);
         let frame = Frame { head: record.encode_head()?, body: std::mem::take(&mut record.body) };
+        let plain = record.items.iter().all(|item| item.dead_reason().is_none());
+        let waiting = plain.then(|| record.items.iter().filter(|item| item.queued_for().is_some()).count());
         let arrivals = (!waits).then(|| arrivals_of_delivery(Lsn(0), &record, shards));
-        // Dropped while they are at hand; almost no record is encoded again.
-        record.headers = Vec::new();
-        Ok(Self { record, frame, arrivals })
+        let events = record.items.iter().map(SeenEvent::of).collect();
+        Ok(Self { events, received_at: record.received_at, waiting, frame, arrivals })
     }
 
-    /// Makes the frame anew, now that the record says more of its items.
-    pub(super) fn encode_again(&mut self) -> Result<(), Error> {
+    /// The record, without its body. It is read from the frame: almost none is asked for, and what is dropped when it was
+    /// made need not be dropped when it has long left the processor's cache.
+    pub(super) fn record(&self) -> Result<DeliveryRecord, Error> {
         let nowhere = Lsn(0);
-        let before: DeliveryRecord = records::decode_head(nowhere, records::head(nowhere, &self.frame.head)?)?;
-        self.record.headers = before.headers;
-        self.frame.head = self.record.encode_head()?;
-        Ok(())
+        records::decode_head(nowhere, records::head(nowhere, &self.frame.head)?)
     }
 }
 
@@ -78,5 +81,27 @@ impl PreparedCommit {
         let (epoch, shard, mut record) = (commit.epoch, commit.entity.shard(shards), CommitRecord::of(commit));
         let frame = Frame { head: record.encode_head()?, body: std::mem::take(&mut record.body) };
         Ok(Self { record, epoch, shard, frame })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::contract::facts::{queued, sub};
+
+    #[test]
+    fn the_record_is_read_from_the_frame_with_all_that_it_had() {
+        let mut delivery = queued("evt_1", &sub("sub_1"), "active");
+        delivery.headers = vec![("stripe-signature".to_owned(), "t=1,v1=ab".to_owned())];
+        let whole = door::record_of(delivery.clone(), 4);
+        for waits in [false, true] {
+            let prepared = PreparedDelivery::of(delivery.clone(), 4, waits).unwrap();
+            assert_eq!(prepared.frame.body, whole.body);
+            assert_eq!(prepared.record().unwrap(), DeliveryRecord { body: Bytes::new(), ..whole.clone() });
+            assert_eq!(
+                (prepared.waiting, prepared.arrivals.map(|arrivals| arrivals.len())),
+                (Some(1), (!waits).then_some(1))
+            );
+        }
     }
 }

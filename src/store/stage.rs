@@ -3,13 +3,12 @@
 use tokio::sync::oneshot;
 
 use super::change::{self, Before, Change};
-use super::door::{self, Repeats};
+use super::door::{self, Admitted, Repeats};
 use super::gather::{arrivals_of, arrivals_of_delivery};
 use super::ids::SeenIds;
 use super::map::Set;
 use super::prepared::{Frame, PreparedCommit, PreparedDelivery};
 use super::records::{CommandRecord, Record, Replay, StoredAction};
-use super::seen::SeenKey;
 use super::shared::Shared;
 use super::window::Arrival;
 use super::{Action, Command, Committed, Error, keys};
@@ -26,8 +25,6 @@ pub(super) struct Group {
     pub(super) bytes: usize,
     pub(super) staged: Vec<Staged>,
     pub(super) answers: Vec<Answer>,
-    /// The ids that it marked.
-    pub(super) marked: Vec<SeenKey>,
     entities: Set<EntityKey>,
     dead: Set<Position>,
 }
@@ -60,7 +57,6 @@ impl Group {
             bytes: 0,
             staged: Vec::with_capacity(requests),
             answers: Vec::with_capacity(requests),
-            marked: Vec::with_capacity(requests),
             entities: Set::default(),
             dead: Set::default(),
         }
@@ -87,15 +83,14 @@ impl Group {
         mut delivery: Box<PreparedDelivery>,
         reply: Reply<(Vec<Admission>, Box<PreparedDelivery>)>,
     ) {
-        let lsn = self.next();
-        let admitted = match door::admit(&mut delivery.record, lsn, ids) {
+        let (lsn, marks) = (self.next(), ids.marks());
+        let admitted = match door::admit(&delivery.events, lsn, ids) {
             Ok(admitted) => admitted,
             // The seen ids cannot be read: nobody could tell a duplicate any more.
             Err(error) => return answer(reply, Err(shared.fail(&error))),
         };
-        let marked = ids.take_marked();
-        let admissions = admitted.admissions;
         if admitted.repeats == Repeats::All {
+            let admissions = admitted.admissions;
             // A first in this very group must be durable before its duplicates are answered.
             let durable =
                 |admission: &Admission| matches!(admission, Admission::Duplicate(first) if first.lsn < self.first);
@@ -104,14 +99,13 @@ impl Group {
             }
             return self.answers.push(Answer::Append(admissions, delivery, reply));
         }
-        match self.deliver(shared, lsn, &mut delivery, admitted.repeats) {
+        match self.deliver(shared, lsn, &mut delivery, &admitted) {
             Ok(()) => {
-                ids.received(delivery.record.received_at);
-                self.marked.extend(marked);
-                self.answers.push(Answer::Append(admissions, delivery, reply));
+                ids.received(delivery.received_at);
+                self.answers.push(Answer::Append(admitted.admissions, delivery, reply));
             }
             Err(error) => {
-                ids.unmark(&marked);
+                ids.unmark(marks);
                 answer(reply, Err(error));
             }
         }
@@ -122,16 +116,20 @@ impl Group {
         shared: &Shared,
         lsn: Lsn,
         delivery: &mut PreparedDelivery,
-        repeats: Repeats,
+        admitted: &Admitted,
     ) -> Result<(), Error> {
-        let arrivals = if repeats == Repeats::None {
+        let (change, arrivals);
+        if let Some(waiting) = delivery.waiting.filter(|_| admitted.repeats == Repeats::None) {
             let prepared = delivery.arrivals.take();
-            prepared.map(|prepared| prepared.into_iter().map(|arrival| arrival.at(lsn)).collect())
+            arrivals = prepared.map(|prepared| prepared.into_iter().map(|arrival| arrival.at(lsn)).collect());
+            change = change::of_waiting(lsn, waiting);
         } else {
-            delivery.encode_again()?;
-            Some(arrivals_of_delivery(lsn, &delivery.record, shared.shards))
-        };
-        let change = change::of_delivery(lsn, &delivery.record)?;
+            let mut record = delivery.record()?;
+            door::stand(&mut record, &admitted.admissions);
+            delivery.frame.head = record.encode_head()?;
+            arrivals = Some(arrivals_of_delivery(lsn, &record, shared.shards));
+            change = change::of_delivery(lsn, &record)?;
+        }
         self.push(shared, &mut delivery.frame, Staged { change, arrivals, judged: None })
     }
 

@@ -320,3 +320,20 @@ impl ShardWindow {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_that_were_not_made_ready_are_read_from_the_journal() {
+        let mut window = Window::new(1, Bounds { events: 10, decoded_bytes: 1000 }, Lsn(1));
+        assert!(!window.extend(Lsn(1), Some(Vec::new())));
+        assert_eq!((window.behind(), window.wanted()), (None, 0));
+        assert!(!window.extend(Lsn(2), None));
+        assert!(!window.extend(Lsn(3), Some(Vec::new())), "nothing newer is taken before it");
+        assert_eq!((window.behind(), window.wanted(), window.low_water()), (Some(Lsn(2)), 10, Lsn(2)));
+        window.refill(Vec::new(), Lsn(4), Lsn(3));
+        assert_eq!((window.behind(), window.low_water()), (None, Lsn(4)));
+    }
+}

@@ -27,7 +27,9 @@ pub(super) struct Taken {
 
 impl Fresh {
     fn with_capacity(count: usize) -> Self {
-        Self { pairs: Vec::with_capacity(count), places: Map::with_capacity_and_hasher(count, Default::default()) }
+        let mut places = Map::default();
+        places.reserve(count);
+        Self { pairs: Vec::with_capacity(count), places }
     }
 
     pub(super) fn len(&self) -> usize {
