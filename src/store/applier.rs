@@ -25,6 +25,9 @@ const WALK_PAIRS: usize = 100_000;
 /// How many records the window reads from the journal at a time.
 const REFILL_RECORDS: usize = 2000;
 
+/// From how many pending events on decisions are behind.
+const BEHIND_EVENTS: usize = 1024;
+
 /// The applier's own state.
 pub(super) struct Applier {
     shared: Arc<Shared>,
@@ -209,7 +212,11 @@ impl Applier {
         meta.scan_from = low_water.min(Lsn(table.through.0 + 1));
         meta.counts += table.counts;
         let rest = || {
-            if !self.is_pressed(&self.shared.state()) {
+            let state = self.shared.state();
+            // While decisions are behind a pause only takes from them.
+            let calm = !self.is_pressed(&state) && state.window.len() < BEHIND_EVENTS;
+            drop(state);
+            if calm {
                 courtesy::pause();
             }
         };
