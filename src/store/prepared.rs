@@ -63,7 +63,7 @@ impl PreparedDelivery {
         let frame = Frame { head: record.encode_head()?, body: std::mem::take(&mut record.body) };
         let plain = record.items.iter().all(|item| item.dead_reason().is_none());
         let waiting = plain.then(|| record.items.iter().filter(|item| item.queued_for().is_some()).count());
-        let arrivals = (!waits).then(|| arrivals_of_delivery(Lsn(0), &record, shards));
+        let arrivals = (plain && !waits).then(|| arrivals_of_delivery(Lsn(0), &record, shards));
         let events = record.items.iter().map(SeenEvent::of).collect();
         Ok(Self { events, received_at: record.received_at, waiting, frame, arrivals })
     }

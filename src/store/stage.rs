@@ -118,18 +118,16 @@ impl Group {
         delivery: &mut PreparedDelivery,
         admitted: &Admitted,
     ) -> Result<(), Error> {
-        let (change, arrivals);
-        if let Some(waiting) = delivery.waiting.filter(|_| admitted.repeats == Repeats::None) {
+        let (change, arrivals) = if let Some(waiting) = delivery.waiting.filter(|_| admitted.repeats == Repeats::None) {
             let prepared = delivery.arrivals.take();
-            arrivals = prepared.map(|prepared| prepared.into_iter().map(|arrival| arrival.at(lsn)).collect());
-            change = change::of_waiting(lsn, waiting);
+            let arrivals = prepared.map(|prepared| prepared.into_iter().map(|arrival| arrival.at(lsn)).collect());
+            (change::of_waiting(lsn, waiting), arrivals)
         } else {
             let mut record = delivery.record()?;
             door::stand(&mut record, &admitted.admissions);
             delivery.frame.head = record.encode_head()?;
-            arrivals = Some(arrivals_of_delivery(lsn, &record, shared.shards));
-            change = change::of_delivery(lsn, &record)?;
-        }
+            (change::of_delivery(lsn, &record)?, Some(arrivals_of_delivery(lsn, &record, shared.shards)))
+        };
         self.push(shared, &mut delivery.frame, Staged { change, arrivals, judged: None })
     }
 

@@ -34,14 +34,12 @@ pub(super) struct Span {
 }
 
 /// Ids that have no file yet.
-#[derive(Clone)]
 pub(super) struct Memory {
     pub(super) span: Span,
     pub(super) ids: Taken,
 }
 
 /// The ids of a stretch.
-#[derive(Clone)]
 pub(super) enum Bucket {
     /// Sealed, and its file is not written yet.
     Memory(Memory),

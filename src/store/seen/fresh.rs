@@ -18,11 +18,10 @@ pub(super) struct Fresh {
 }
 
 /// Ids that are taken away.
-#[derive(Clone)]
 pub(super) struct Taken {
     /// Of an id that is there twice the earlier stands.
     pub(super) pairs: Arc<Vec<(SeenKey, SeenEntry)>>,
-    places: Arc<Map<SeenKey, usize>>,
+    places: Map<SeenKey, usize>,
 }
 
 impl Fresh {
@@ -74,7 +73,7 @@ impl Fresh {
         for (key, entry) in beyond {
             self.insert(key, entry);
         }
-        Taken { pairs: Arc::new(old.pairs), places: Arc::new(old.places) }
+        Taken { pairs: Arc::new(old.pairs), places: old.places }
     }
 }
 
