@@ -31,7 +31,7 @@ use crate::source::Source;
         (status = 200, description = "durable; a list for a delivery of several events", body = Admitted),
         (status = 401, description = "the signature doesn't hold, or is not fresh", body = ProblemDto, content_type = "application/problem+json"),
         (status = 404, description = "no such source is on", body = ProblemDto, content_type = "application/problem+json"),
-        (status = 413, description = "the body is over the limit", body = ProblemDto, content_type = "application/problem+json"),
+        (status = 413, description = "the body, or the record that it would become, is over its limit", body = ProblemDto, content_type = "application/problem+json"),
         (status = 415, description = "the body is compressed", body = ProblemDto, content_type = "application/problem+json"),
         (status = 503, description = "overload or a full disk; try again after `Retry-After`", body = ProblemDto, content_type = "application/problem+json"),
     )

@@ -121,14 +121,17 @@ impl Applier {
                     let left = until.saturating_duration_since(Instant::now());
                     let waits = |state: &mut State| runs(state) && !self.is_pressed(state);
                     drop(unpoisoned(self.shared.work.wait_timeout_while(self.shared.state(), left, waits)));
+                    courtesy::rested();
                 }
                 Step::Pause => {
                     let waits = |state: &mut State| runs(state);
                     drop(unpoisoned(self.shared.work.wait_timeout_while(self.shared.state(), gather_for, waits)));
+                    courtesy::rested();
                 }
                 Step::Rest => {
                     let rests = |state: &mut State| matches!(self.task(state, false), Task::Rest);
                     drop(unpoisoned(self.shared.work.wait_while(self.shared.state(), rests)));
+                    courtesy::rested();
                 }
                 Step::End => return Ok(()),
             }

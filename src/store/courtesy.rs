@@ -30,9 +30,46 @@ pub(crate) fn step_back(by: i32) {
 /// kept busy without an end, by whomever.
 pub(super) fn pause() {
     let Some(since) = WORKS_SINCE.get() else { return };
-    let worked = since.elapsed();
-    if worked >= PIECE {
-        thread::sleep(worked.min(PAUSE_MAX));
+    if let Some(rest) = rest_after(since.elapsed()) {
+        thread::sleep(rest);
+        rested();
+    }
+}
+
+/// Called when a thread that stepped back has waited for something: that was no work.
+pub(super) fn rested() {
+    if WORKS_SINCE.get().is_some() {
         WORKS_SINCE.set(Some(Instant::now()));
+    }
+}
+
+/// How long to rest after so much work, if at all.
+fn rest_after(worked: Duration) -> Option<Duration> {
+    (worked >= PIECE).then_some(worked.min(PAUSE_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_as_long_as_the_work_before_it_within_bounds() {
+        let rest = |micros| rest_after(Duration::from_micros(micros)).map(|rest| rest.as_micros());
+        assert_eq!(
+            [rest(0), rest(499), rest(500), rest(4999), rest(5000), rest(1_000_000)],
+            [None, None, Some(500), Some(4999), Some(5000), Some(5000)]
+        );
+    }
+
+    #[test]
+    fn only_a_thread_that_stepped_back_is_timed() {
+        rested();
+        assert_eq!(WORKS_SINCE.get(), None);
+        let stepped_back = thread::spawn(|| {
+            step_back(0);
+            rested();
+            WORKS_SINCE.get()
+        });
+        assert!(stepped_back.join().unwrap().is_some());
     }
 }
