@@ -298,7 +298,7 @@ fn counts(config: &Config) -> [(usize, usize, usize, [&'static str; 2]); 7] {
         (server.workers, 0, 1024, ["server", "workers"]),
         (server.connections_max, 1, 1_000_000, ["server", "connections_max"]),
         (store.waiting, 1, 1_000_000, ["store", "waiting"]),
-        (store.window_events, 0, 100_000_000, ["store", "window_events"]),
+        (store.window_events, 1000, 100_000_000, ["store", "window_events"]),
         (engine.turn_events_max, 1, 100_000, ["engine", "turn_events_max"]),
         (engine.actors_max, 1, 10_000_000, ["engine", "actors_max"]),
         (engine.fetches_max, 1, 10_000, ["engine", "fetches_max"]),

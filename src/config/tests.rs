@@ -134,6 +134,7 @@ fn what_is_wrong_is_said_with_its_origin_and_the_nearest_right_name() {
     check("store.view_cache = \"512KiB\"", &of_store("view_cache", "`1MiB` to `1024GiB`"));
     check("store.waiting = 9000000000000000000", &of_store("waiting", "1 to 1000000"));
     check("store.waiting = 0", &of_store("waiting", "1 to 1000000"));
+    check("store.window_events = 0", &of_store("window_events", "1000 to 100000000"));
     let small = "store.frame_max = \"512KiB\"\nserver.body_limit = \"1KiB\"";
     check(small, &of_store("frame_max", "`1MiB` to `1GiB`"));
     for (key, must) in [

@@ -226,7 +226,7 @@ impl Store for EmbeddedStore {
 
     async fn command(&self, command: Command) -> Result<Position, Error> {
         self.shared.signals.proved().await?;
-        self.ask(false, |reply| Request::Command(Box::new(command), reply)).await
+        self.ask(true, |reply| Request::Command(Box::new(command), reply)).await
     }
 
     async fn adopt(&self, shard: Shard) -> Result<Epoch, Error> {

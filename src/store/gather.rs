@@ -15,6 +15,17 @@ pub(super) struct Gathered {
     pub(super) cursor: Lsn,
 }
 
+impl Gathered {
+    /// As much of it as is at most so many events, but at least one record; the rest is to be read again.
+    pub(super) fn cut(mut self, events: usize) -> Self {
+        let lsn_at = |place: usize| self.arrivals.get(place).map(|arrival| arrival.slot.position.lsn);
+        let (Some(first), Some(beyond)) = (lsn_at(0), lsn_at(events)) else { return self };
+        self.cursor = beyond.max(Lsn(first.0 + 1));
+        self.arrivals.retain(|arrival| arrival.slot.position.lsn < self.cursor);
+        self
+    }
+}
+
 /// Undecided events, as records are met in order.
 pub(super) struct Gatherer {
     shards: u16,

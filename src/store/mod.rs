@@ -226,10 +226,11 @@ pub trait Store: Send + Sync + 'static {
     /// [`Error::Full`] or [`Error::Busy`]: nothing was kept, try later. [`Error::TooLarge`]: never.
     async fn append(&self, delivery: Delivery) -> Result<Vec<Admission>, Error>;
 
-    /// Appends a command and answers its position.
+    /// Appends a command and answers its position. It waits for its turn where a delivery would be sent away: nobody sends
+    /// it again.
     ///
     /// # Errors
-    /// As [`Store::append`]; [`Error::NotDead`] if the position names no dead letter, or the event of a replay no entity.
+    /// As [`Store::append`], but never [`Error::Busy`]; [`Error::NotDead`] if the position names no dead letter, or the event of a replay no entity.
     async fn command(&self, command: Command) -> Result<Position, Error>;
 
     /// Takes over a shard: earlier epochs of it can commit no more, and [`Store::arrivals`] starts anew with every

@@ -19,7 +19,7 @@ pub struct Options {
     pub waiting: usize,
     /// About how many bytes become durable with one sync.
     pub group_bytes: usize,
-    /// How many pending events are indexed in memory; the backlog beyond them waits in the journal.
+    /// How many pending events are indexed in memory, at least one; the backlog beyond them waits in the journal.
     pub window_events: usize,
     /// About how many bytes of those are kept decoded; the others are read from the journal when they are asked for.
     pub window_decoded_bytes: usize,

@@ -21,6 +21,9 @@ use super::window::{Bounds, Window};
 use super::{Error, Options};
 use crate::domain::Lsn;
 
+/// How many events are looked at, at least, each time that the journal is read to fill the window.
+const FILL_EVENTS: usize = 10_000;
+
 /// The journal is read into these.
 pub(super) struct Replay {
     pub(super) shared: Arc<Shared>,
@@ -96,12 +99,15 @@ impl Replay {
         let mut found = gatherer.finish();
         let mut state = self.shared.state();
         state.window.refill(found.arrivals, found.cursor, self.last);
-        // What was judged in an earlier run left room: read on until it is full or nothing is left.
+        // What was judged in an earlier run left room: read on until it is full or nothing is left. Each time the rest of
+        // the journal is read, so much is taken at once, also where most of it turns out to be judged.
         while state.window.wanted() > 0 {
-            let bounds = Bounds { events: state.window.wanted(), ..bounds(&self.shared.options) };
+            let wanted = state.window.wanted();
+            let bounds = Bounds { events: wanted.max(FILL_EVENTS), ..bounds(&self.shared.options) };
             let gatherer = Gatherer::new(self.shared.shards, bounds, found.cursor);
             let judged_upto = self.applier.earlier().judged_upto(found.cursor);
-            found = gather(self.shared.reader.scan(found.cursor), gatherer, usize::MAX, self.last, judged_upto)?;
+            let scan = self.shared.reader.scan(found.cursor);
+            found = gather(scan, gatherer, usize::MAX, self.last, judged_upto)?.cut(wanted);
             state.window.refill(found.arrivals, found.cursor, self.last);
         }
         Ok(())
@@ -110,7 +116,7 @@ impl Replay {
 
 /// The bounds of the window.
 fn bounds(options: &Options) -> Bounds {
-    Bounds { events: options.window_events, decoded_bytes: options.window_decoded_bytes }
+    Bounds { events: options.window_events.max(1), decoded_bytes: options.window_decoded_bytes }
 }
 
 /// The shared parts, with everything in memory as the view has it.

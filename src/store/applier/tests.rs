@@ -14,7 +14,7 @@ use super::super::tree::sim::SimTrees;
 use super::super::tree::{Pairs, See, Tree, Trees};
 use super::super::{Action, Command, Error, Options, Store};
 use super::Step;
-use crate::domain::{Disposition, Lsn, Position, Shard, Timestamp};
+use crate::domain::{Admission, Disposition, Lsn, Position, Shard, Timestamp};
 use crate::store::contract::facts::{commit, judged, queued, sub};
 
 /// Trees that find no space while they are told so. Clones are the same place.
@@ -189,6 +189,37 @@ async fn a_long_backlog_is_read_once_after_a_restart_and_not_to_its_end_for_each
     assert_eq!(met, must, "each that is undecided, once");
     let reads = small.journal.reads() - before;
     assert!(fillings > 30 && reads < 10 * fillings, "{reads} reads for {fillings} fillings");
+}
+
+#[tokio::test]
+async fn what_was_decided_before_a_restart_is_passed_over_at_once_however_small_the_window() {
+    let small = Small::new();
+    let store = small.begin();
+    let (entity, epoch) = (sub("sub_a"), store.adopt(Shard(0)).await.unwrap());
+    let mut taken = Vec::new();
+    for n in 0..400 {
+        taken.extend(store.append(queued(&format!("evt_{n}"), &entity, "active")).await.unwrap());
+    }
+    for admission in taken {
+        let Admission::Accepted(position) = admission else { panic!("it is new") };
+        let mut decided = commit(&entity, None, epoch);
+        decided.judged = vec![judged(position, Disposition::Done)];
+        store.commit(decided).await.unwrap();
+    }
+    store.append(queued("evt_last", &entity, "active")).await.unwrap();
+    drop(store);
+    let reads = |open: &dyn Fn()| {
+        let before = small.journal.reads();
+        open();
+        small.journal.reads() - before
+    };
+    let (large_window, small_window) = (reads(&|| drop(small.begin())), reads(&|| drop(small.open())));
+    assert!(
+        small_window < 2 * large_window,
+        "{small_window} reads with a small window, {large_window} with a large one"
+    );
+    let last = drain(&small.open());
+    assert_eq!(last.len(), 1, "{last:?}");
 }
 
 #[tokio::test]

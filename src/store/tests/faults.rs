@@ -183,6 +183,36 @@ async fn more_than_may_wait_is_busy_and_nothing_of_it_is_kept() {
 }
 
 #[tokio::test]
+async fn a_command_waits_for_its_place_where_a_delivery_is_sent_away() {
+    let rig = Rig::embedded_with(Options { waiting: 1, ..options() });
+    let entity = sub("sub_a");
+    rig.bench().gate.shut();
+    let mut sent = Vec::new();
+    for n in 0..2 {
+        let (store, sending) = (rig.shared(), queued(&format!("evt_{n}"), &entity, "active"));
+        sent.push(tokio::spawn(async move { store.append(sending).await }));
+        yield_now().await;
+        if n == 0 {
+            rig.bench().gate.wait_for_sync().await;
+        }
+    }
+    let (store, other) = (rig.shared(), rig.shared());
+    let action = Action::MachineChanged { machine: "m".into(), version: 1, sha256: [7; 32] };
+    let command = Command { by: "ops".into(), at: at(1), action };
+    let commanding = tokio::spawn(async move { store.command(command).await });
+    for _ in 0..20 {
+        yield_now().await;
+    }
+    assert!(!commanding.is_finished(), "one is being written, one waits");
+    assert!(matches!(other.append(queued("evt_2", &entity, "active")).await, Err(Error::Busy)));
+    rig.bench().gate.open();
+    commanding.await.unwrap().unwrap();
+    for sent in sent {
+        sent.await.unwrap().unwrap();
+    }
+}
+
+#[tokio::test]
 async fn a_commit_in_flight_is_shown_to_nobody() {
     let rig = Rig::embedded();
     let entity = sub("sub_a");

@@ -73,6 +73,14 @@ async fn a_backlog_beyond_the_window_is_judged_whole_and_in_order() {
 }
 
 #[tokio::test]
+async fn a_window_of_nothing_takes_one_event_at_a_time() {
+    let mut rig = Rig::embedded_with(Options { window_events: 0, ..options() });
+    let sent = backlog(&rig, 12).await;
+    let judged = drain(&mut rig, 12, |done| if done == 5 { Happening::Crash } else { Happening::Nothing }).await;
+    assert_eq!(judged, sent);
+}
+
+#[tokio::test]
 async fn restarts_and_crashes_in_the_middle_of_a_backlog_lose_and_repeat_nothing() {
     let mut rig = small();
     let sent = backlog(&rig, 120).await;
