@@ -230,7 +230,8 @@ pub trait Store: Send + Sync + 'static {
     /// it again.
     ///
     /// # Errors
-    /// As [`Store::append`], but never [`Error::Busy`]; [`Error::NotDead`] if the position names no dead letter, or the event of a replay no entity.
+    /// As [`Store::append`], but never [`Error::Busy`]; [`Error::NotDead`] if the position names no dead letter, or the
+    /// event of a replay no entity.
     async fn command(&self, command: Command) -> Result<Position, Error>;
 
     /// Takes over a shard: earlier epochs of it can commit no more, and [`Store::arrivals`] starts anew with every
