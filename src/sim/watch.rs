@@ -3,11 +3,9 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::process::Process;
 use super::world::{World, all};
 use crate::domain::query::EntityFilter;
 use crate::domain::{Position, Reason};
-use crate::{engine, store};
 
 /// Follows the feed as an application does: it keeps its cursor, whatever becomes of the process.
 pub(crate) async fn follow(world: Rc<World>) {
@@ -87,16 +85,6 @@ pub(crate) async fn operate(world: Rc<World>) {
     }
 }
 
-/// An operator who is told that too much waits tries again a moment later.
-async fn replay(process: &Process, dead: Position) -> Result<Position, engine::Error> {
-    loop {
-        match process.engine.replay(dead, "sim").await {
-            Err(engine::Error::Store(store::Error::Busy)) => tokio::time::sleep(Duration::from_secs(1)).await,
-            replayed => return replayed,
-        }
-    }
-}
-
 /// When all is calm an operator replays what failed for want of an upstream, or by a panic. Answers whether that worked.
 pub(crate) async fn replay_what_failed(world: &Rc<World>) -> bool {
     let Some(process) = world.running() else { return false };
@@ -114,7 +102,7 @@ pub(crate) async fn replay_what_failed(world: &Rc<World>) -> bool {
                 | Reason::UpstreamNotFound
                 | Reason::UpstreamInvalid { .. }
                 | Reason::Panicked { .. },
-            ) => replay(&process, letter.position).await,
+            ) => process.engine.replay(letter.position, "sim").await,
             _ => continue,
         };
         world.account.count("dead letter replayed");

@@ -114,27 +114,28 @@ impl Applier {
         let runs = |state: &State| state.ending == Ending::Open && shared.signals.check().is_ok();
         loop {
             match self.step(gathers_until.is_some_and(|until| Instant::now() >= until))? {
-                Step::Applied => gathers_until = None,
-                Step::Worked => {}
+                Step::Applied => {
+                    gathers_until = None;
+                    continue;
+                }
+                Step::Worked => continue,
                 Step::Gather => {
                     let until = *gathers_until.get_or_insert_with(|| Instant::now() + gather_for);
                     let left = until.saturating_duration_since(Instant::now());
                     let waits = |state: &mut State| runs(state) && !self.is_pressed(state);
                     drop(unpoisoned(self.shared.work.wait_timeout_while(self.shared.state(), left, waits)));
-                    courtesy::rested();
                 }
                 Step::Pause => {
                     let waits = |state: &mut State| runs(state);
                     drop(unpoisoned(self.shared.work.wait_timeout_while(self.shared.state(), gather_for, waits)));
-                    courtesy::rested();
                 }
                 Step::Rest => {
                     let rests = |state: &mut State| matches!(self.task(state, false), Task::Rest);
                     drop(unpoisoned(self.shared.work.wait_while(self.shared.state(), rests)));
-                    courtesy::rested();
                 }
                 Step::End => return Ok(()),
             }
+            courtesy::rested();
         }
     }
 

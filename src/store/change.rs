@@ -127,15 +127,19 @@ impl Change {
 
 /// What a delivery changes: its dead letters, and how many events wait.
 pub(super) fn of_delivery(lsn: Lsn, record: &DeliveryRecord) -> Result<Change, Error> {
-    let mut change = Change { lsn, ..Change::default() };
+    let mut change = of_waiting(lsn, waiting(record));
     for (position, item) in record.items(lsn) {
-        change.counts.pending += i64::from(item.queued_for().is_some());
         if let Some(reason) = item.dead_reason() {
             change.put(keys::dead(position), &vec![Attempt { at: record.received_at, reason }])?;
             change.counts.dead_letters += 1;
         }
     }
     Ok(change)
+}
+
+/// How many events of a delivery wait for a decision.
+pub(super) fn waiting(record: &DeliveryRecord) -> usize {
+    record.items.iter().filter(|item| item.queued_for().is_some()).count()
 }
 
 /// What a delivery changes whose new events wait or are only recorded, and that has no other.

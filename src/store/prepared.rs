@@ -11,7 +11,7 @@ use super::ids::SeenEvent;
 use super::journal;
 use super::records::{self, CommitRecord, DeliveryRecord};
 use super::window::Arrival;
-use super::{Commit, Epoch, Error, door};
+use super::{Commit, Epoch, Error, change, door};
 use crate::domain::{Delivery, Lsn, Shard, Timestamp};
 
 /// A record's bytes. The body is what came in: it is copied only once, into the group that is written.
@@ -62,7 +62,7 @@ impl PreparedDelivery {
         let mut record = door::record_of(delivery, shards);
         let frame = Frame { head: record.encode_head()?, body: std::mem::take(&mut record.body) };
         let plain = record.items.iter().all(|item| item.dead_reason().is_none());
-        let waiting = plain.then(|| record.items.iter().filter(|item| item.queued_for().is_some()).count());
+        let waiting = plain.then(|| change::waiting(&record));
         let arrivals = (plain && !waits).then(|| arrivals_of_delivery(Lsn(0), &record, shards));
         let events = record.items.iter().map(SeenEvent::of).collect();
         Ok(Self { events, received_at: record.received_at, waiting, frame, arrivals })

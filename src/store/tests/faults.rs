@@ -1,6 +1,6 @@
 //! A disk that is slow, full or broken.
 
-use tokio::task::yield_now;
+use tokio::task::{JoinHandle, yield_now};
 
 use crate::domain::{Admission, Admit, Disposition, Lsn};
 use crate::store::contract::facts::{at, dead, delivery, entry, event, field_entry, item, judged, queued, sub};
@@ -149,20 +149,26 @@ async fn a_record_over_the_bound_is_refused_and_leaves_its_ids_unseen() {
     assert_eq!(rig.pending(&entity, at(0)).await.len(), 3);
 }
 
-#[tokio::test]
-async fn more_than_may_wait_is_busy_and_nothing_of_it_is_kept() {
-    let rig = Rig::embedded_with(Options { waiting: 2, ..options() });
-    let entity = sub("sub_a");
+/// Sends so many events at once, to a disk whose syncs wait: the first is being written, the others wait behind it.
+async fn crowd(rig: &Rig, events: usize) -> Vec<JoinHandle<Result<Vec<Admission>, Error>>> {
     rig.bench().gate.shut();
-    let mut racers = Vec::new();
-    for n in 0..8 {
-        let (store, sent) = (rig.shared(), queued(&format!("evt_{n}"), &entity, "active"));
-        racers.push(tokio::spawn(async move { store.append(sent).await }));
+    let mut sent = Vec::new();
+    for n in 0..events {
+        let (store, event) = (rig.shared(), queued(&format!("evt_{n}"), &sub("sub_a"), "active"));
+        sent.push(tokio::spawn(async move { store.append(event).await }));
         yield_now().await;
         if n == 0 {
             rig.bench().gate.wait_for_sync().await;
         }
     }
+    sent
+}
+
+#[tokio::test]
+async fn more_than_may_wait_is_busy_and_nothing_of_it_is_kept() {
+    let rig = Rig::embedded_with(Options { waiting: 2, ..options() });
+    let entity = sub("sub_a");
+    let racers = crowd(&rig, 8).await;
     for _ in 0..20 {
         yield_now().await;
     }
@@ -185,17 +191,7 @@ async fn more_than_may_wait_is_busy_and_nothing_of_it_is_kept() {
 #[tokio::test]
 async fn a_command_waits_for_its_place_where_a_delivery_is_sent_away() {
     let rig = Rig::embedded_with(Options { waiting: 1, ..options() });
-    let entity = sub("sub_a");
-    rig.bench().gate.shut();
-    let mut sent = Vec::new();
-    for n in 0..2 {
-        let (store, sending) = (rig.shared(), queued(&format!("evt_{n}"), &entity, "active"));
-        sent.push(tokio::spawn(async move { store.append(sending).await }));
-        yield_now().await;
-        if n == 0 {
-            rig.bench().gate.wait_for_sync().await;
-        }
-    }
+    let sent = crowd(&rig, 2).await;
     let (store, other) = (rig.shared(), rig.shared());
     let action = Action::MachineChanged { machine: "m".into(), version: 1, sha256: [7; 32] };
     let command = Command { by: "ops".into(), at: at(1), action };
@@ -204,7 +200,7 @@ async fn a_command_waits_for_its_place_where_a_delivery_is_sent_away() {
         yield_now().await;
     }
     assert!(!commanding.is_finished(), "one is being written, one waits");
-    assert!(matches!(other.append(queued("evt_2", &entity, "active")).await, Err(Error::Busy)));
+    assert!(matches!(other.append(queued("evt_2", &sub("sub_a"), "active")).await, Err(Error::Busy)));
     rig.bench().gate.open();
     commanding.await.unwrap().unwrap();
     for sent in sent {
